@@ -18,10 +18,13 @@ import glob
 import hashlib
 import json
 import math
+import shutil
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,6 +32,8 @@ from skillyard.errors import SkillyardError
 from skillyard.scanner import SEVERITIES, scan_skill, watch_skill
 
 LEVELS = ("high", "medium", "low")
+LABELS = ("_expected.json", "_meta.json", "source_meta.json", "audit.json")
+"""What collections write beside a skill about it: where it is from, and whether it is one with harm."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +108,15 @@ def has_scripts(folder: str) -> bool:
 
 
 def scan_one(folder: str, *, run: bool = False) -> Scanned:
-    """What the scanner finds in one folder; labels beside a skill are not part of it."""
+    """What the scanner finds in one folder."""
     rules: dict[str, str] = {}
     started, error, watched = time.perf_counter(), "", None
     try:
-        if run:
-            watched = watch_skill(folder, keep=False, again=True)
-            started = time.perf_counter()
-        for found in scan_skill(folder, watched=watched).findings:
-            if found.file not in ("_expected.json", "_meta.json", "source_meta.json"):
+        with as_skill(folder) as skill:
+            if run:
+                watched = watch_skill(skill, keep=False, again=True)
+                started = time.perf_counter()
+            for found in scan_skill(skill, watched=watched).findings:
                 rules.setdefault(found.rule, found.severity)
     except (OSError, SkillyardError) as problem:
         error = str(problem)
@@ -119,6 +124,24 @@ def scan_one(folder: str, *, run: bool = False) -> Scanned:
     if watched is None:
         return Scanned(folder, half, rules, spent, error)
     return Scanned(folder, half, rules, spent, error, watched.seconds, len(watched.commands), watched.complete)
+
+
+@contextmanager
+def as_skill(folder: str) -> Iterator[str]:
+    """The folder, or a copy without labels in which a text that stands alone is SKILL.md, as those who collected it mean it."""
+    files = [path for path in Path(folder).rglob("*") if path.is_file() and not path.is_symlink()]
+    labels = [path for path in files if path.name in LABELS]
+    texts = [path for path in files if path.suffix == ".md"]
+    alone = len(texts) == 1 and len(files) == len(labels) + 1 and texts[0].name.lower() != "skill.md"
+    if not labels and not alone:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch, Path(folder).name)
+        shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(*LABELS))
+        if alone:
+            (copy / texts[0].relative_to(folder)).rename(copy / "SKILL.md")
+        yield str(copy)
 
 
 def describe(kind: str, name: str, skills: Sequence[Scanned], *, missed: bool = False) -> None:

@@ -77,6 +77,15 @@ def test_deps_draws_the_tree_and_says_why(call: Call, sources: Path) -> None:
     assert call("deps", "nowhere").code == 1
 
 
+def test_a_range_that_goes_on_and_on_is_shown_cut(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    make_skill(tmp_path, "long", front_matter=_header("long", f"requires: {{skills: ['tables@^1.{'9' * 5_000}']}}"))
+    installed = call("install", tmp_path / "long")
+    assert installed.code == 0 and "needs: long: the skill tables@^1.99" in installed.err
+    drawn = call("deps", "long")
+    assert "(wanted: tables@^1.99" in drawn.out
+    assert max(map(len, (installed.err + drawn.out).splitlines())) < 500
+
+
 def test_uninstall_refuses_what_others_need_and_offers_what_nobody_needs(call: Call, sources: Path) -> None:
     call("install", sources, "--skill", "report", "--yes")
     refused = call("uninstall", "tables")

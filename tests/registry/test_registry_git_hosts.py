@@ -9,13 +9,14 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from skillyard.errors import InvalidSource, NetworkRefused
+from skillyard.errors import InvalidSource, NetworkRefused, SourceChanged
 from skillyard.packages import Source
-from skillyard.registry import GitFetcher
+from skillyard.registry import GitFetcher, Registry, SourceFetcher
+from skillyard.registry.source_host_policy import address_of_owner, among_shared
 
 _AUTHOR = ("-c", "user.name=x", "-c", "user.email=x@example.com")
 
@@ -25,10 +26,17 @@ class _Backend(http.server.BaseHTTPRequestHandler):
 
     root: str
     hosts: list[str]
+    moved: ClassVar[dict[str, str]] = {}
 
     def do_GET(self) -> None:
         self.hosts.append(self.headers["Host"])
         path, _, query = self.path.partition("?")
+        for name, target in self.moved.items():
+            if path.startswith(name):
+                self.send_response(301)
+                self.send_header("Location", f"{target}{self.path.removeprefix(name)}")
+                self.end_headers()
+                return
         for name, target in (("/old", "/tidy"), ("/circle", "/circle"), ("/inward", "http://169.254.169.254/tidy")):
             if path.startswith(f"{name}/"):
                 self.send_response(301)
@@ -70,6 +78,7 @@ def backend(tmp_path: Path, write: Any) -> Iterator[tuple[int, list[str]]]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
+    _Backend.moved.clear()
     yield server.server_port, handler.hosts  # type: ignore[attr-defined]
     server.shutdown()
     server.server_close()
@@ -89,7 +98,52 @@ def test_a_repository_is_fetched_from_where_it_is_now(path: str, backend: tuple[
     source = Source("git", f"http://127.0.0.1:{backend[0]}/{path}")
     found = GitFetcher(allow_private=True).fetch(source, fetched)
     assert (found.tree / "SKILL.md").is_file()
-    assert found.origin.address == source.address
+    assert found.origin.address == f"http://127.0.0.1:{backend[0]}/tidy"
+
+
+@pytest.fixture
+def repository(backend: tuple[int, list[str]], tmp_path: Path, data: Path) -> Iterator[tuple[Registry, str, Path]]:
+    """A registry with the skill of `/acme/tidy`, the address of the site, and the checkout behind it, with a new commit."""
+    for owner in ("acme", "stranger"):
+        (tmp_path / owner).mkdir()
+        for name in ("tidy", "tidier"):
+            (tmp_path / owner / name).symlink_to(tmp_path / "tidy")
+    site = f"http://127.0.0.1:{backend[0]}"
+    registry = Registry(str(data), fetcher=SourceFetcher(others={"git": GitFetcher(allow_private=True)}))
+    registry.install(Source("git", f"{site}/acme/tidy"))
+    skill = tmp_path / "tidy/SKILL.md"
+    skill.write_text(f"{skill.read_text('utf-8')}More.\n", "utf-8")
+    subprocess.run(["git", *_AUTHOR, "commit", "-qam", "two"], cwd=tmp_path / "tidy", check=True)
+    yield registry, site, tmp_path / "tidy"
+    registry.close()
+
+
+@pytest.mark.abuse("F23")
+def test_who_took_a_known_source_over_is_asked_about(repository: tuple[Registry, str, Path]) -> None:
+    registry, site, _ = repository
+    _Backend.moved["/acme/tidy/"] = "/stranger/tidy/"
+    with pytest.raises(SourceChanged) as refused:
+        registry.update("tidy")
+    assert f"it comes from {site}/stranger/tidy, and no longer from {site}/acme/tidy" in refused.value.message
+    assert registry.installed.current("tidy").origin["address"] == f"{site}/acme/tidy"
+    assert registry.update("tidy", accept_source=True).results[0].status == "updated"
+    assert registry.installed.current("tidy").origin["address"] == f"{site}/stranger/tidy"
+    assert registry.update("tidy").results[0].status == "unchanged"
+
+
+def test_a_repository_that_its_owner_has_renamed_is_the_same_source(repository: tuple[Registry, str, Path]) -> None:
+    registry, site, _ = repository
+    _Backend.moved["/acme/tidy/"] = "/acme/tidier/"
+    assert registry.update("tidy").results[0].status == "updated"
+    assert registry.installed.current("tidy").origin["address"] == f"{site}/acme/tidy"
+
+
+def test_a_file_of_a_site_that_many_share_is_recorded_with_the_owner_it_was_redirected_to() -> None:
+    asked, theirs = "https://github.com/acme/tidy/archive/v1.zip", "https://github.com/stranger/tidy/archive/v1.zip"
+    cdn = "https://codeload.github.com/stranger/tidy/zip/v1"
+    assert address_of_owner(asked, among_shared([theirs, cdn])) == theirs
+    assert address_of_owner(asked, among_shared([cdn])) == asked, "where a site serves its files from is nobody's name"
+    assert address_of_owner(asked, among_shared([asked.replace("v1", "v2")])) == asked
 
 
 @pytest.mark.abuse("F17")

@@ -11,7 +11,7 @@ from skillyard.packages import Origin
 from skillyard.registry.candidate import read_candidate
 from skillyard.registry.upgrade_checks import judged_by_publisher
 from skillyard.scanner import Report, scan_skill
-from skillyard.scanner.names import IMITATES, SAME_TEXT, WELL_KNOWN, imitation, with_same_texts
+from skillyard.scanner.names import IMITATES, SAME_TEXT, WELL_KNOWN, imitation, misspelt_name, with_same_texts
 
 _HEAD = "---\nname: {name}\ndescription: Tidies.\n---\n# Tidy\n"
 _RELIEF = [
@@ -82,13 +82,28 @@ def test_a_scan_says_whose_name_is_imitated(tmp_path: Path) -> None:
 def test_names_of_the_users_own_are_not_to_be_imitated_either(tmp_path: Path) -> None:
     folder = tmp_path / "helper"
     folder.mkdir()
-    (folder / "SKILL.md").write_text(_HEAD.format(name="invoice-raeder"))
+    (folder / "SKILL.md").write_text(_HEAD.format(name="invoice-reeder"))
     assert scan_skill(folder).findings == ()
     (finding,) = scan_skill(folder, known={"invoice-reader": "this catalog"}).findings
     assert (finding.severity, finding.message) == (
-        "medium", "the name 'invoice-raeder' is one letter away from 'invoice-reader' of this catalog",
+        "medium", "the name 'invoice-reeder' is one letter away from 'invoice-reader' of this catalog",
     )  # fmt: skip
-    assert scan_skill(folder, known={"invoice-reader": "", "invoice-raeder": ""}).findings == ()
+    assert scan_skill(folder, known={"invoice-reader": "", "invoice-reeder": ""}).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("csv-parsre", "parser"),
+        ("webbapp-guide", "webapp"),
+        ("my-formater", "formatter"),
+        ("log-analyser", None),
+        ("unit-tests", None),
+        ("load-testers", None),
+    ],
+)
+def test_a_common_word_that_is_misspelt_in_a_name_is_found(name: str, word: str | None) -> None:
+    assert misspelt_name(name) == word
 
 
 def _collection(folder: Path, names: list[str]) -> list[Report]:

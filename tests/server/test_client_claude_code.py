@@ -135,3 +135,81 @@ def test_claude_code_finds_the_server_that_was_written_into_its_configuration(
     assert "skillyard: " in listed and "Connected" in listed
     disconnect(coding_agents({"HOME": str(home), "PATH": ""})["claude"]).write(tmp_path / "data")
     assert "skillyard" not in program("claude", "mcp", "list")
+
+
+def _fetched(place: str, clone: Path) -> dict[str, bytes]:
+    """What a clone of the marketplace has, by path."""
+    _git("clone", "--quiet", place, str(clone))
+    assert _git("-C", str(clone), "fsck", "--strict") == ""
+    return {path: Path(clone, path).read_bytes() for path in _git("-C", str(clone), "ls-files").splitlines()}
+
+
+@pytest.mark.parametrize("path", ["/marketplace.git", "", "/"])
+def test_git_clones_the_marketplace_with_every_plugin_at_one_address(
+    path: str, address: str, install: Callable[[bytes], None], pack: Pack, tmp_path: Path
+) -> None:
+    install(pack("tidy", header="version: 1.2.0\n", files=FILES))
+    install(pack("other"))
+    held = _fetched(f"{address}{path}", tmp_path / "clone")
+    listed = json.loads(held[".claude-plugin/marketplace.json"])
+    assert [(one["name"], one["source"], one["version"]) for one in listed["plugins"]] == [
+        ("other", "./plugins/other", "0.0.1"), ("tidy", "./plugins/tidy", "1.2.0"),
+    ]  # fmt: skip
+    assert json.loads(held[".github/plugin/marketplace.json"]) == listed
+    codex = json.loads(held[".agents/plugins/marketplace.json"])["plugins"]
+    assert [one["source"] for one in codex] == [
+        {"source": "local", "path": "./plugins/other"}, {"source": "local", "path": "./plugins/tidy"},
+    ]  # fmt: skip
+    assert {f"plugins/tidy/skills/tidy/{name}" for name in FILES} < held.keys()
+    assert read_agent_plugin(tmp_path / "clone/plugins/tidy").problems == ()
+
+
+def test_the_marketplace_keeps_its_commit_until_something_is_other_and_forgets_what_was_withdrawn(
+    address: str, install: Callable[[bytes], None], pack: Pack, tmp_path: Path
+) -> None:
+    place, clone = f"{address}/marketplace.git", tmp_path / "clone"
+    install(pack("tidy", body="One."))
+    install(pack("other"))
+    first = _git("ls-remote", place, "HEAD").split()[0]
+    assert _git("ls-remote", place, "refs/heads/main").split()[0] == first
+    assert "plugins/other/skills/other/SKILL.md" in _fetched(place, clone)
+    assert httpx2.delete(f"{address}/api/v1/skill-definitions/other").status_code == 200
+    second = _git("ls-remote", place, "HEAD").split()[0]
+    assert second != first
+    _git("init", "--quiet", str(tmp_path / "empty"))
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        _git("-C", str(tmp_path / "empty"), "fetch", "--quiet", place, first)
+    assert refused.value.returncode == 128
+    _git("-C", str(clone), "fetch", "--quiet", "origin")
+    _git("-C", str(clone), "reset", "--quiet", "--hard", "origin/main")
+    assert not (clone / "plugins/other").exists() and (clone / "plugins/tidy").is_dir()
+    httpx2.post(f"{address}/api/v1/skill-definitions/other/rollback", json={})
+    assert _git("ls-remote", place, "HEAD").split()[0] == first
+
+
+def test_what_is_too_much_for_one_repository_is_beside_it(
+    address: str, install: Callable[[bytes], None], pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skillyard.server.clients import plugin_marketplace
+
+    install(pack("tidy"))
+    monkeypatch.setattr(plugin_marketplace, "_MOST_INSIDE", 10)
+    held = _fetched(f"{address}/marketplace.git", tmp_path / "clone")
+    (entry,) = json.loads(held[".claude-plugin/marketplace.json"])["plugins"]
+    assert entry["source"]["url"] == f"{address}/plugins/tidy.git"
+    assert not any(path.startswith("plugins/") for path in held)
+
+
+def test_claude_code_adds_the_marketplace_by_its_git_address_and_updates(
+    program: Program, address: str, install: Callable[[bytes], None], pack: Pack, tmp_path: Path
+) -> None:
+    install(pack("tidy", body="One.", header="version: 1.0.0\n", files=FILES))
+    claude = ("claude", "plugin")
+    program(*claude, "marketplace", "add", f"{address}/marketplace.git")
+    program(*claude, "install", "tidy@skillyard")
+    install(pack("tidy", body="Two.", header="version: 1.1.0\n", files=FILES))
+    program(*claude, "marketplace", "update", "skillyard")
+    program(*claude, "update", "tidy@skillyard")
+    (updated,) = json.loads(program(*claude, "list", "--json"))
+    assert updated["version"] == "1.1.0"
+    assert "Two." in Path(updated["installPath"], "skills/tidy/SKILL.md").read_text("utf-8")

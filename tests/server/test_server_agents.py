@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 AGENTS = "/api/v1/agents"
 Pack = Callable[..., bytes]
+
+
+@pytest.fixture
+def local(app: FastAPI) -> Iterator[TestClient]:
+    """Who sits at the machine."""
+    with TestClient(app, base_url="http://127.0.0.1:8787", client=("127.0.0.1", 50_000)) as made:
+        yield made
 
 
 def _install(client: TestClient, data: bytes) -> None:
@@ -85,3 +96,40 @@ def test_a_rule_that_cannot_be_read_is_named_by_its_list_and_place(client: TestC
         assert fault["at"].endswith("commands.deny.1")
         assert "Bash(" in fault["message"]
         assert "such as Bash(git:*)" in fault["message"]
+
+
+def test_skills_go_into_the_folders_of_coding_agents_for_who_sits_at_the_machine(
+    local: TestClient, home: Path, make_skill: Callable[..., Path]
+) -> None:
+    (home / ".claude").mkdir(exist_ok=True)
+    skill = make_skill(home / "project/.agents/skills", "greet")
+    assert local.post("/api/v1/catalog/refresh").status_code == 200
+    url, asked = "/api/v1/coding-agents", {"skill": "project:greet", "agent": "claude", "linked": True}
+
+    def claude() -> list[dict[str, Any]]:
+        told = local.get(url).json()["data"]
+        assert told["here"] is True
+        (one,) = [agent for agent in told["agents"] if agent["name"] == "claude"]
+        return list(one["skills"])
+
+    assert claude() == []
+    (report,) = local.put(url, json=asked).json()["data"]
+    assert (report["status"], report["agents"]) == ("linked", ["claude"])
+    linked = home / ".claude/skills/greet"
+    assert linked.resolve() == skill.resolve()
+    assert claude() == [{"name": "greet", "skill": "project:greet", "path": str(linked), "form": "link", "state": "ok"}]
+    assert local.put(url, json=asked | {"agent": "nobody"}).json()["code"] == "invalid_input"
+    assert local.put(url, json=asked | {"skill": "none"}).status_code == 404
+    (report,) = local.put(url, json=asked | {"linked": False}).json()["data"]
+    assert (report["status"], linked.is_symlink(), skill.is_dir()) == ("removed", False, True)
+    (home / ".claude/skills/greet").mkdir(parents=True)
+    (report,) = local.put(url, json=asked).json()["data"]
+    assert (report["status"], "not put there" in report["reason"]) == ("refused", True)
+    local.put("/api/v1/catalog/state", json={"skill": "project:greet", "state": "manual"})
+    assert local.put(url, json=asked).json()["code"] == "invalid_input"
+
+
+def test_folders_of_coding_agents_are_no_matter_of_others(client: TestClient) -> None:
+    assert client.get("/api/v1/coding-agents").json()["data"] == {"here": False, "agents": []}
+    asked = {"skill": "none", "agent": "claude", "linked": True}
+    assert client.put("/api/v1/coding-agents", json=asked).status_code == 403

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -18,8 +19,12 @@ from pathlib import Path
 import httpx
 import preloaded
 import pytest
+import uvicorn
+from fastapi import FastAPI
 
+from skillyard.cli import main
 from skillyard.engine import Records
+from skillyard.server import http_server
 
 COMMAND = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
 
@@ -46,6 +51,26 @@ def test_the_command_serves_until_it_is_asked_to_stop(home: Path) -> None:
             _, said = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM
     assert "Traceback" not in said
+
+
+def test_what_mcp_needs_is_there_before_the_server_is_announced(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def run(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        server.started = True
+        done.append("served")
+
+    monkeypatch.setattr(http_server, "import_module", done.append)
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    with socket.socket() as listening:
+        http_server.serve_in_process(lambda: app, listening, http_server.ListenOptions(), lambda: done.append("announced"))
+    assert done == ["skillyard.mcp.transports", "announced", "served"]
+    assert gc.isenabled()
+
+
+def test_a_server_that_cannot_begin_leaves_the_garbage_collector_as_it_was(home: Path) -> None:
+    assert main(["serve", "--port", "0", "--workers", "1000"]) != 0
+    assert gc.isenabled()
 
 
 def test_an_address_that_is_no_database_is_refused_before_anybody_is_served(home: Path) -> None:

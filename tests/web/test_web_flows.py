@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 Site = Any  # of conftest.py, which is no module to import from
 Open = Callable[..., Page]
+Check = Callable[[Page], None]
 
 _DROP = """([target, name, bytes]) => {
   const data = new DataTransfer();
@@ -243,3 +244,29 @@ def test_the_card_that_says_how_a_model_is_set_up_is_whole(site: Site, visit: Op
         page = visit(site, "/chat", width=width, language=language)
         expect(page.get_by_role("alert").get_by_label("SKILLYARD_MODEL")).to_be_visible(timeout=15_000)
         uncut(page)
+
+
+def test_a_skill_is_put_into_the_folder_of_a_coding_agent_and_taken_out(
+    site: Site, visit: Open, readable: Check, uncut: Check
+) -> None:
+    (site.home / ".claude").mkdir(exist_ok=True)
+    page = visit(site, "/skills/config:text-statistics?tab=clients")
+    part = page.get_by_role("region", name="Agents on this machine")
+    switch = part.get_by_role("switch", name="text-statistics in Claude Code")
+    expect(switch).not_to_be_checked(timeout=30_000)
+    switch.click(force=True)
+    expect(page.get_by_text("text-statistics is in the folder of Claude Code now")).to_be_visible()
+    expect(switch).to_be_checked()
+    linked = site.home / ".claude/skills/text-statistics"
+    assert linked.resolve() == (site.project / "skills/text-statistics").resolve()
+    readable(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    uncut(page)
+    expect(page.get_by_role("tab", name="Clients")).to_be_in_viewport(ratio=1)
+    page.goto("/agents")
+    page.get_by_role("button", name="Take text-statistics out of Claude Code").click()
+    expect(page.get_by_text("text-statistics was taken out of the folder of Claude Code")).to_be_visible()
+    assert not linked.exists()
+    expect(page.get_by_role("region", name="Agents on this machine")).to_contain_text("no skill of this server")
+    readable(page)
+    uncut(page)

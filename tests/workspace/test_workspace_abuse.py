@@ -78,6 +78,53 @@ async def test_skills_are_read_only_at_their_own_paths_and_no_other_is_seen(
     assert not (await workspace.bash(f"cat {reachable}/skills/secret/SKILL.md")).ok
 
 
+_COMPILE = """\
+import py_compile, sys
+open("other.py", "w").write("print('compiled')")
+py_compile.compile("other.py", "made.pyc", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+print(sys.implementation.cache_tag)
+"""
+
+
+@pytest.mark.abuse("A5")
+async def test_no_session_runs_compiled_code_of_a_skill_in_place_of_its_source(
+    make_workspace: MakeWorkspace, reachable: Path, backend: str
+) -> None:
+    first = make_workspace("first")
+    tag = (await first.code_run("python", _COMPILE)).text.strip()
+    made = Path(first.folder, "made.pyc").read_bytes()
+    skill = reachable / "skills" / "pdf"
+    (skill / "__pycache__").mkdir(parents=True)
+    (skill / "helper.py").write_text("print('source')")
+    for name in (f"__pycache__/helper.{tag}.pyc", "alone.pyc"):
+        (skill / name).write_bytes(made)
+    (skill / "inward.pyc").symlink_to("alone.pyc")
+    (skill / "cached.pyc").symlink_to(f"__pycache__/helper.{tag}.pyc")
+    (skill / "outward.pyc").symlink_to("/etc/passwd")
+    workspace = make_workspace("second", skills=(str(skill),))
+    ran = [
+        await workspace.bash(f"cd {skill} && python3 -c 'import {name}'") for name in ("helper", "alone", "inward", "cached")
+    ]
+    if backend == "landlock":  # it can only show a folder or not
+        assert {answer.text for answer in ran} == {"compiled"}
+        return
+    assert ran[0].text == "source"
+    assert not any(answer.ok or "compiled" in answer.text.split() for answer in ran[1:])
+    assert (await workspace.bash(f"ls -A {skill}/__pycache__; wc -c < {skill}/alone.pyc")).text == "0"
+    assert (skill / "alone.pyc").read_bytes() == made, "nothing outside was changed"
+
+
+@pytest.mark.abuse("I3")
+async def test_a_skill_with_very_much_compiled_code_is_not_shown(make_workspace: MakeWorkspace, reachable: Path) -> None:
+    skill = reachable / "skills" / "pdf"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("guide")
+    for number in range(1_001):
+        (skill / f"m{number}.pyc").touch()
+    workspace = make_workspace(skills=(str(skill),))
+    assert not (await workspace.bash(f"cat {skill}/SKILL.md")).ok
+
+
 @pytest.mark.abuse("I4")
 async def test_nothing_of_one_workspace_reaches_another(make_workspace: MakeWorkspace, backend: str) -> None:
     one, other = make_workspace("one"), make_workspace("other")

@@ -365,4 +365,4 @@ def _draw(screen: Screen, result: OperationResult) -> None:
         for warning in result.warnings:
             screen.note(f"warning: {result.skill_id}: {warning}")
     for sentence in result.unmet:
-        screen.note(f"needs: {result.skill_id}: {sentence}")
+        screen.note(f"needs: {result.skill_id}: {shorten(sentence, 300)}")

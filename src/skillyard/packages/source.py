@@ -117,7 +117,8 @@ _SCP: Final = re.compile(r"(?P<user>[A-Za-z0-9._-]+)@(?P<host>[A-Za-z0-9][A-Za-z
 _TREE: Final = re.compile(
     r"https://(?P<host>[^/?#@]+)/(?P<repo>[^?#]+?)(?:/-)?/(?:tree|blob)/(?P<ref>[^/?#]+)(?:/(?P<path>[^?#]*))?"
 )
-_FORGES: Final = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
+SHARED_SITES: Final = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
+"""Sites on which many people have repositories, each below a name of their own."""
 _REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
 _OCI: Final = re.compile(
     r"(?P<scheme>oci(?:\+http)?)://(?P<host>[A-Za-z0-9.-]+)(?P<port>:[0-9]{1,5})?"
@@ -184,7 +185,7 @@ def _web_source(text: str) -> Source | None:
     address, _, fragment = address.partition("#")
     _check_address(address)
     if tree := _TREE.fullmatch(address):
-        if not tree["host"].endswith(_FORGES) and not git:
+        if not tree["host"].endswith(SHARED_SITES) and not git:
             return Source("address", address)
         return _in_repository(f"https://{tree['host']}/{tree['repo']}", tree["path"] or "", tree["ref"])
     host, _, path = address.partition("://")[2].partition("/")
@@ -192,7 +193,7 @@ def _web_source(text: str) -> Source | None:
     if ref_at:
         return _git(ref_at[1], "", ref_at[2])
     parts = [part for part in path.split("/") if part]
-    if git or path.endswith(".git") or (host.lower() in _FORGES and len(parts) == 2):
+    if git or path.endswith(".git") or (host.lower() in SHARED_SITES and len(parts) == 2):
         return _git(address.rstrip("/"), "", fragment)
     if not parts or path.endswith(".well-known/agent-skills/index.json"):
         return Source("well-known", address)

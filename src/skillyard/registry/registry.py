@@ -14,6 +14,7 @@ work on one home at once.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
 from skillyard.coding_agents import SkillLinks
-from skillyard.errors import InvalidConfiguration, InvalidSource, SkillyardError, VersionPinned
-from skillyard.packages import Origin, Source, Store, open_store, resolve
+from skillyard.errors import InvalidConfiguration, InvalidInput, SkillyardError, VersionPinned
+from skillyard.packages import Source, Store, open_store, resolve
 from skillyard.registry.candidate import ApprovalPolicy, InstallRequest, SignerPolicy
 from skillyard.registry.dependencies import DependencyFinder
 from skillyard.registry.install_pipeline import InstallPipeline
@@ -50,15 +51,15 @@ from skillyard.registry.model import (
     deprecated_version,
 )
 from skillyard.registry.requirements import SkillDependencies, unmet_skill_requirements
-from skillyard.registry.source_fetcher import SourceFetcher, source_from_origin
+from skillyard.registry.source_fetcher import SourceFetcher, source_of_version
 from skillyard.registry.source_host_policy import LinkFetcher
 from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
 from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
 from skillyard.registry.version_store import CURRENT
 
 if TYPE_CHECKING:
-    from skillyard.catalog import SkillCatalog
-    from skillyard.coding_agents import LinkReport
+    from skillyard.catalog import Skill, SkillCatalog
+    from skillyard.coding_agents import LinkReport, SkillsFolder
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirrorSource
@@ -276,7 +277,7 @@ class Registry:
         self._follow_publisher(current)
         self._refuse_pinned(current.skill_id)
         request = InstallRequest(
-            self.source_of(current),
+            source_of_version(current),
             only=(current.skill_id,),
             operation="update",
             signers=signers or {},
@@ -284,20 +285,6 @@ class Registry:
             **options,
         )
         return self._followed(self._pipeline().install(request))
-
-    def source_of(self, version: SkillVersion) -> Source:
-        """Where an installed version came from, to be fetched again.
-
-        Raises:
-            InvalidSource: it was uploaded, and comes from nowhere.
-        """
-        origin = version.origin
-        if origin.get("kind") == "upload":
-            raise InvalidSource(
-                f"{version.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
-                hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
-            )
-        return source_from_origin(Origin(**{key: str(value) for key, value in origin.items()}))  # type: ignore[arg-type] # kind is text
 
     def pending_update(self, name: str) -> PendingUpdate:
         """Whether there is something newer where a skill came from, and what would change; nothing is installed.
@@ -316,7 +303,7 @@ class Registry:
         skill_id, version, declared = current.skill_id, current.version, current.declared_version
         try:
             self._refuse_pinned(skill_id)
-            inspected = self.inspect(self.source_of(current))
+            inspected = self.inspect(source_of_version(current))
         except VersionPinned as error:
             return PendingUpdate(skill_id, "pinned", version, declared, reason=error.message)
         except SkillyardError as error:
@@ -534,6 +521,26 @@ class Registry:
         """
         skill_id = self.installed.current(name).skill_id
         return skill_id, self.storage.versions.home(skill_id) / CURRENT
+
+    def link_into(self, skill: Skill, folders: Sequence[SkillsFolder], *, copy: bool = False) -> tuple[LinkReport, ...]:
+        """Put a skill of the catalog into folders of coding agents; an installed one follows its current version there.
+
+        Raises:
+            InvalidInput: it is off or manual, and agents would offer it.
+        """
+        if skill.state in ("off", "manual"):
+            hint = skill.reason or f"skillyard state {skill.id} automatic, then link it"
+            raise InvalidInput(f"{skill.id} is {skill.state}, and agents would offer it", hint=hint)
+        directory = os.path.abspath(skill.directory)  # noqa: PTH100 # links stay as they are
+        known = next((link for link in self.links.links() if link.path == directory), None)
+        if known is not None:  # a copy stands for what it is of
+            skill_id, source = known.skill_id, known.source
+        elif skill.source == "installed":
+            skill_id, current = self.current_folder(skill.slug)
+            source = str(current)
+        else:
+            skill_id, source = None, directory
+        return self.links.add(skill.slug, source, folders, skill_id=skill_id, copy=copy)
 
     def adopt(
         self, name: str, *, agent: str | None = None, project: str | None = None, **options: Unpack[InstallOptions]

@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed, SkillyardError, TooManyFiles
 from skillyard.extensions import NO_EXTENSIONS, Extensions
 from skillyard.packages import Origin, PackageLimits, Source, SourceKind, digest_of, extract, shown_address
-from skillyard.registry.model import FetchedTree, Fetcher
-from skillyard.registry.source_host_policy import checked_repository, repository_redirect
+from skillyard.registry.model import FetchedTree, Fetcher, SkillVersion
+from skillyard.registry.source_host_policy import address_of_owner, among_shared, checked_repository, repository_redirect
 
 if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorSource
@@ -79,23 +79,24 @@ class GitFetcher:
         """As `Fetcher.fetch`: the files of the commit at `source.ref`, below `source.path`."""
         repository = into / f"git-{os.urandom(4).hex()}"
         self._call(into, "init", "--quiet", "--bare", "--template=", str(repository))
-        self._bring(repository, source.address, source.ref or "HEAD")
+        stands_at = self._bring(repository, source.address, source.ref or "HEAD")
         commit = self._call(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
         if _FULL_ID.fullmatch(source.ref) and commit != source.ref:
             raise InvalidSource(f"{shown_address(source.address)} gave another commit than {source.ref}", hint="fetch it again")
         blobs = self._blobs(repository, commit, source)
         tree = self._written(repository, blobs, into)
-        return FetchedTree(tree, Origin("git", source.address, source.path, source.ref, commit), owned=True)
+        return FetchedTree(tree, Origin("git", stands_at, source.path, source.ref, commit), owned=True)
 
-    def _bring(self, repository: Path, address: str, revision: str) -> None:
-        """Fetch one commit, from where the repository is now."""
+    def _bring(self, repository: Path, asked: str, revision: str) -> str:
+        """Fetch one commit, from where the repository is now; gives the address it is recorded with (`address_of_owner`)."""
+        address = asked
         for _ in range(_MAX_REDIRECTS + 1):
             remote, settings = (address, ()) if self.local else checked_repository(address, allow_private=self.allow_private)
             pinned = [word for setting in settings for word in ("-c", setting)]
             how = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
             try:
                 self._call(repository, *pinned, "fetch", *how, "--", remote, revision)
-                return
+                return address_of_owner(asked, (address,))
             except _RepositoryMoved:
                 address = repository_redirect(remote, allow_private=self.allow_private)
         raise InvalidSource(f"{shown_address(address)} redirects in a loop", hint="check the address")
@@ -383,13 +384,13 @@ class SourceFetcher:
             return answer.body
         raise refused_answer(answer.status, where)
 
-    def _download(self, url: str, limit: int) -> bytes:
+    def _download(self, url: str, limit: int, passed: list[str] | None = None) -> bytes:
         from skillyard.registry.source_host_policy import download
 
         login = self.logins.find(url) if self.logins is not None else None
         headers = {"Authorization": f"Bearer {login.key}"} if login and login.key else {}
         private = self.allow_private
-        return download(url, limit=limit, allow_private=private, allow_origin=login is not None, headers=headers)
+        return download(url, limit=limit, allow_private=private, allow_origin=login is not None, headers=headers, passed=passed)
 
     def _unpacked(self, archive: Path, source: Source, into: Path) -> FetchedTree:
         try:
@@ -414,7 +415,9 @@ class SourceFetcher:
         from skillyard.packages import sniff
         from skillyard.registry.skill_indexes import fetch_listed
 
-        data = self._download(source.address, self.limits.archive)
+        passed: list[str] = []
+        data = self._download(source.address, self.limits.archive, passed)
+        source = replace(source, address=address_of_owner(source.address, among_shared(passed)))
         if sniff(data[:512]) is not None:
             archive = into / "download"
             archive.write_bytes(data)
@@ -433,9 +436,20 @@ class SourceFetcher:
         return FetchedTree(tree, _origin(source, sha256=digest_of(data)), owned=False)
 
 
-def source_from_origin(origin: Origin) -> Source:
-    """Where to look for the newest of what came from `origin`."""
-    return Source(origin.kind, origin.address, origin.path, origin.ref)
+def source_of_version(version: SkillVersion) -> Source:
+    """Where an installed version came from, to be fetched again.
+
+    Raises:
+        InvalidSource: it was uploaded, and comes from nowhere.
+    """
+    origin = version.origin
+    if origin.get("kind") == "upload":
+        raise InvalidSource(
+            f"{version.skill_id} was uploaded as {origin['address']}: there is nowhere to look for a newer version",
+            hint="upload the new version, or `skillyard install` its archive: it becomes the next version of this skill",
+        )
+    kind, address, path, ref = (str(origin.get(key, "")) for key in ("kind", "address", "path", "ref"))
+    return Source(cast(SourceKind, kind), address, path, ref)
 
 
 def _with_retries(fetch: Callable[[], FetchedTree], sleep: Callable[[float], object]) -> FetchedTree:

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from urllib.parse import urljoin, urlsplit
 from skillyard.catalog.skill_files import KeptLink
 from skillyard.errors import InvalidInput, InvalidSource, NetworkFailed, NetworkRefused, SkillyardError
 from skillyard.packages import shown_address
+from skillyard.packages.source import SHARED_SITES
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -104,6 +105,30 @@ def repository_redirect(url: str, *, allow_private: bool) -> str:
     return target.removesuffix(_REFS)
 
 
+def address_of_owner(asked: str, passed: Iterable[str]) -> str:
+    """Where something that was `asked` for at one address, and that redirects led away from, is recorded to come from.
+
+    That is the address asked as long as the owner stays the same, the host with the first part of the path: a repository that
+    its owner renamed is the same source. One that was transferred, or whose owner has another name, is another source, and
+    whoever has installed from the one before is asked about it.
+    """
+    recorded = asked
+    for address in passed:
+        if _owner(address) != _owner(recorded):
+            recorded = address
+    return recorded
+
+
+def among_shared(passed: Iterable[str]) -> Iterator[str]:
+    """The addresses of sites that many owners share: what lies elsewhere is what those serve their files from."""
+    return (address for address in passed if (urlsplit(address).hostname or "").lower() in SHARED_SITES)
+
+
+def _owner(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.netloc.rpartition("@")[2].lower(), parts.path.lstrip("/").partition("/")[0].lower()
+
+
 def _check_ssh(url: str, *, allow_private: bool) -> None:
     try:
         host = urlsplit(url).hostname or ""
@@ -137,8 +162,11 @@ def download(
     allow_private: bool = False,
     allow_origin: bool = False,
     headers: Mapping[str, str] | None = None,
+    passed: list[str] | None = None,
 ) -> bytes:
     """The content at `url`, at most `limit` bytes. Addresses of this machine and of private networks are refused.
+
+    The addresses that redirects led to are added to `passed`.
 
     `headers` are for the scheme, host and port of `url` alone: once a redirect leads elsewhere they are not sent any more.
     With `allow_origin` these alone may be an address that is not public, and without encryption.
@@ -148,12 +176,14 @@ def download(
         NetworkRefused, NetworkFailed: it may not be reached, or it did not answer properly.
     """
     with explain_private_hosts():
-        return run_in_thread(_download(url, limit, allow_private, allow_origin, headers or {}))
+        return run_in_thread(_download(url, limit, allow_private, allow_origin, headers or {}, passed))
 
 
-async def _download(url: str, limit: int, allow_private: bool, allow_origin: bool, headers: Mapping[str, str]) -> bytes:
+async def _download(
+    url: str, limit: int, allow_private: bool, allow_origin: bool, headers: Mapping[str, str], passed: list[str] | None
+) -> bytes:
     answer, url = await follow_redirects(
-        "GET", url, limit=limit, allow_private=allow_private, allow_origin=allow_origin, secret=headers
+        "GET", url, limit=limit, allow_private=allow_private, allow_origin=allow_origin, secret=headers, passed=passed
     )
     if answer.status == 200:
         return answer.body
@@ -190,8 +220,11 @@ async def follow_redirects(
     secret: Mapping[str, str] = _NONE,
     body: bytes = b"",
     timeout_s: float = _TIMEOUT_S,
+    passed: list[str] | None = None,
 ) -> tuple[GuardedResponse, str]:
     """The answer that is no redirect, of any status, and the address that gave it; only GET and HEAD are sent on.
+
+    Every address that a redirect led to is added to `passed`.
 
     `headers` go everywhere, and `secret` only to the scheme, host and port of `url`, which alone may be private with
     `allow_origin`.
@@ -219,6 +252,8 @@ async def follow_redirects(
         if answer.status not in REDIRECT_STATUSES or not target or method not in ("GET", "HEAD"):
             return answer, url
         url = joined_address(url, target)
+        if passed is not None:
+            passed.append(url)
     raise InvalidSource(f"{url.partition('?')[0]} redirects in a loop", hint="check the address")
 
 

@@ -248,6 +248,7 @@ def _session_options(session: PreparedSession, files: tuple[int, ...], opening: 
         *(part for name, path in session.names(OWN_FOLDER) for part in ("--symlink", path, f"{OWN_FOLDER}bin/{name}")),
         *_ro_binds(granted_mounts(session.stage)),
         *(part for mount in session.mounts for part in ("--ro-bind", mount.source, mount.target)),
+        *_ro_binds(session.covers),
         "--ro-bind" if session.request.read_only else "--bind", session.folder, "/workspace",
         *(part for path, copy in session.held.items() for part in ("--ro-bind", copy, f"/workspace/{path}")),
         "--chdir", "/workspace",

@@ -359,6 +359,7 @@ class ContainerSession:
         mounts.append(BindMount(stage.tree, f"{OWN_FOLDER}session"))
         mounts += [BindMount(source, target) for source, target in granted_mounts(stage)]
         mounts += [BindMount(mount.source, mount.target) for mount in session.mounts]
+        mounts += [BindMount(source, target) for source, target in session.covers]
         mounts.append(BindMount(session.folder, "/workspace", writable=not session.request.read_only))
         mounts += [BindMount(copy, f"/workspace/{path}") for path, copy in session.held.items()]
         return mounts

@@ -7,10 +7,12 @@ the session is the user that the folder belongs to: one that owns nothing else, 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,12 +29,13 @@ from skillyard.sandbox.job import (
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.process_launch import Identity
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
-from skillyard.sandbox.staging import StagedCopy, copy_held, new_stage
+from skillyard.sandbox.staging import CACHE, COMPILED, StagedCopy, copy_held, new_stage
 
 if TYPE_CHECKING:
     from skillyard.network import RunProxy
     from skillyard.sandbox.process_launch import Descriptors
 
+_log: Final = logging.getLogger(__name__)
 _MEBIBYTE: Final = 1024 * 1024
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _NOT_A_TARGET: Final = ("/workspace", "/proc", "/dev", "/opt/skillyard", "/etc")
@@ -52,11 +55,13 @@ _NODE_ENTRIES: Final = (".ts", ".js")  # a node that runs both comes first
 class ReadOnlyMount:
     """A folder or file of this machine that a session may read, at the path `target` (that of the source when it is empty).
 
-    Landlock shows each at its own path only.
+    Landlock shows each at its own path only. In one `without_compiled` nothing stands in place of compiled Python, so that what
+    runs is what was read; Landlock cannot do that.
     """
 
     source: str
     target: str = ""
+    without_compiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class PreparedSession:
     `hidden` are the folders that keep its user from what it is to see. `counted_by` names the control group that counts memory
     and processes, empty where none does; `cgroup` is that group where it is this process's to make.
     `held` has, by the path below the folder, the copy of what is shown read-only; `loan` is the right to a user's folder.
+    `covers` are empty files and folders, each with the path in a mount at which it stands in place of what is there.
     """
 
     request: SessionRequest
@@ -105,6 +111,7 @@ class PreparedSession:
     counted_by: str = ""
     held: Mapping[str, str] = field(default_factory=dict)
     loan: FolderLoan | None = None
+    covers: tuple[tuple[str, str], ...] = ()
 
     @property
     def policy(self) -> Policy:
@@ -201,7 +208,7 @@ def prepare_session(
     folder = os.path.realpath(request.folder)
     if not Path(folder).is_dir():
         raise FileMissing(f"there is no folder {request.folder!r} to work in", hint="make it first")
-    mounts = _mounts(request.mounts, folder)
+    mounts, compiled = _without_compiled(_mounts(request.mounts, folder))
     shown = _shown(folder, mounts, request.environment)
     if request.environment.local_sockets:
         _refuse_sockets(shown)
@@ -225,8 +232,11 @@ def prepare_session(
             cgroup = make_cgroup(memory_bytes=memory, pids=pids)
         hidden = _closed(shown) if identity else ()
         counter = counted_by or (cgroup.name if cgroup else "")
+        covers = _covers(stage, compiled)
         held = copy_held(stage, folder, request.held, identity if not own_folders else None, whole=own_folders)
-        session = PreparedSession(request, folder, mounts, runtime, node, identity, stage, cgroup, hidden, counter, held, loan)
+        session = PreparedSession(
+            request, folder, mounts, runtime, node, identity, stage, cgroup, hidden, counter, held, loan, covers
+        )
         if own_folders:
             stage.add_folder(stage.scratch, identity)
             stage.add_programs(session.names(""))
@@ -253,10 +263,53 @@ def _mounts(mounts: Iterable[ReadOnlyMount], folder: str) -> tuple[ReadOnlyMount
         if _within(folder, source):
             raise InvalidInput(f"{source} holds the workspace itself", hint="mount a folder that does not")
         if not any(_within(target, place) for place in _SYSTEM):
-            found.setdefault(target, ReadOnlyMount(source, target))
+            found.setdefault(target, replace(mount, source=source, target=target))
     return tuple(
         mount for target, mount in sorted(found.items()) if not any(_within(target, one) for one in found if one != target)
     )
+
+
+_MOST_COMPILED: Final = 1_000  # in one mount
+
+
+def _without_compiled(mounts: Iterable[ReadOnlyMount]) -> tuple[tuple[ReadOnlyMount, ...], dict[str, bool]]:
+    """The mounts, and the paths in them of compiled Python that is to be covered, with whether it is a folder.
+
+    A mount with very much of it is left out: it could not be covered in time.
+    """
+    kept: list[ReadOnlyMount] = []
+    compiled: dict[str, bool] = {}
+    for mount in mounts:
+        found = dict(islice(_compiled(mount), _MOST_COMPILED + 1)) if mount.without_compiled else {}
+        if len(found) > _MOST_COMPILED:
+            _log.warning("%s is not shown to a session: it has over %d compiled files", mount.source, _MOST_COMPILED)
+            continue
+        kept.append(mount)
+        compiled |= found
+    folders = {path for path, is_folder in compiled.items() if is_folder}
+    return tuple(kept), {path: one for path, one in compiled.items() if folders.isdisjoint(map(str, Path(path).parents))}
+
+
+def _compiled(mount: ReadOnlyMount) -> Iterator[tuple[str, bool]]:
+    """The paths of compiled Python in a mount, as the session sees them; of a link, what it leads to inside of the mount."""
+    for folder, names, files in os.walk(mount.source):
+        wanted = [(name, True) for name in names if name == CACHE] + [
+            (name, False) for name in files if name.endswith(COMPILED)
+        ]
+        names[:] = (name for name in names if name != CACHE)
+        for name, is_folder in wanted:
+            real = os.path.realpath(f"{folder}/{name}")
+            if real != mount.source and _within(real, mount.source) and os.path.isdir(real) == is_folder:
+                yield mount.target + real.removeprefix(mount.source), is_folder
+
+
+def _covers(stage: StagedCopy, compiled: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+    """An empty file or folder for each path."""
+    if not compiled:
+        return ()
+    file, folder = stage.add_file("nothing", b""), f"{stage.base}/nothing.d"
+    os.mkdir(folder, 0o755)
+    return tuple((folder if is_folder else file, path) for path, is_folder in sorted(compiled.items()))
 
 
 _DEEPEST: Final = 200  # folders in folders that are looked into

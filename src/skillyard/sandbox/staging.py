@@ -37,9 +37,9 @@ _FOLDER: Final = _OWN_FOLDER | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PREFIX: Final = "skillyard-run-"
 SWEEPER: Final = OrphanSweeper("skillyard-[a-z]+-")
-_CACHE: Final = "__pycache__"
-_LEFT_OUT: Final = frozenset({".git", _CACHE})
-_COMPILED: Final = (".pyc", ".pyo")
+CACHE: Final = "__pycache__"
+_LEFT_OUT: Final = frozenset({".git", CACHE})
+COMPILED: Final = (".pyc", ".pyo")
 """Python loads such a file without its source, or in place of it: what was read is then not what runs."""
 
 
@@ -242,11 +242,11 @@ def without_compiled(made: StagedCopy) -> StagedCopy:
     """The copy without compiled Python, which no run loads: its source is what was read and agreed to."""
     for folder, names, files in os.walk(made.tree):
         for name in files:
-            if name.endswith(_COMPILED):
+            if name.endswith(COMPILED):
                 os.unlink(os.path.join(folder, name))  # our own copy, without links
-        if _CACHE in names:
-            names.remove(_CACHE)
-            _delete(os.path.join(folder, _CACHE))  # as above
+        if CACHE in names:
+            names.remove(CACHE)
+            _delete(os.path.join(folder, CACHE))  # as above
     return made
 
 
@@ -382,7 +382,7 @@ def _copy_folder(made: StagedCopy, source: int, target: int, prefix: str, depth:
             raise PathRefused(f"{prefix!r} is too deep", hint=f"a skill has at most {MAXIMUM_DEPTH} levels of folders")
         with os.scandir(source) as items:
             for item in items:
-                if item.name not in made.left_out and not (made.left_out and item.name.endswith(_COMPILED)):
+                if item.name not in made.left_out and not (made.left_out and item.name.endswith(COMPILED)):
                     _copy_item(made, item, source, target, f"{prefix}{item.name}", depth)
     finally:
         os.close(source)

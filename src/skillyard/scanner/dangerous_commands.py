@@ -222,6 +222,78 @@ def decoded_payloads(source: SourceText) -> Iterator[SourceText]:
                 return
 
 
+_QUOTED: Final = r"(?:\"[^\"\\\n]{0,200}\"|'[^'\\\n]{0,200}')"
+_TEXTS: Final = rf"\[\s{{0,4}}({_QUOTED}(?:\s{{0,3}},\s{{0,4}}{_QUOTED}){{1,40}}),?\s{{0,4}}\]"
+_BYTE: Final = re.compile(r"\\(?:x|u00|u\{)([2-7][0-9a-fA-F])\}?")
+_ADDED: Final = re.compile(rf"{_QUOTED}(?:\s{{0,3}}\+\s{{0,3}}{_QUOTED}){{1,60}}")
+_JOINED: Final = re.compile(rf"{_TEXTS}\.join\(\s{{0,2}}({_QUOTED})\s{{0,2}}\)")
+_NUMBERS: Final = r"\d{1,3}(?:\s{0,2},\s{0,2}\d{1,3}){3,400}"
+_CODES: Final = re.compile(
+    rf"\[\s{{0,2}}({_NUMBERS})\s{{0,2}}\]\.map\([^\n;]{{0,60}}fromCharCode[^\n;.]{{0,20}}\)\.join\([\"']{{2}}\)|String\.fromCharCode\(\s{{0,2}}({_NUMBERS})\s{{0,2}}\)"
+)
+_PIECE: Final = re.compile(_QUOTED)
+_MEMBER: Final = re.compile(r"(?<=[\w$)\]])\[\s{0,3}([\"'])([A-Za-z_$]\w{0,60})\1\s{0,3}\]")
+_FIXED: Final = re.compile(
+    r"\b(?:const|let|var)\s{1,3}(\w{1,40})\s{0,3}=\s{0,3}[\"']((?:node:)?(?:child_process|fs|https?|net)|env|eval|fetch|Function|readFile(?:Sync)?|exec(?:Sync|File)?|spawn(?:Sync)?)[\"']"
+)
+_ALIAS: Final = re.compile(
+    r"\b(?:const|let|var)\s{1,3}(?:(\w{1,40})\s{0,3}=\s{0,3}(?:\w{1,40}\.)?(exec|execSync|spawn|spawnSync|eval|fetch)\s{0,3}(?:;|$)|\{\s{0,3}(exec|execSync|spawn|spawnSync)\s{0,3}:\s{0,3}(\w{1,40})\s{0,3}\})",
+    re.MULTILINE,
+)
+_INDEXED: Final = re.compile(r"(?<=[\w$)])\[\s{0,3}(\w{1,40})\s{0,3}\]")
+_REQUIRED: Final = re.compile(r"\brequire\(\s{0,3}(\w{1,40})\s{0,3}\)")
+_GLOBAL: Final = re.compile(r"\b(?:globalThis|global|window)\.(?=(?:fetch|eval|Function)\b)")
+_CALLED: Final = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]{0,40})\(")
+_SPLIT_WORD: Final = re.compile(r"(?<=[A-Za-z])(?:''|\"\"|\\)(?=[a-z])")
+_SET: Final = re.compile(r"(?:^|[;&]\s{0,3})([A-Za-z_]\w{0,30})=[\"']?([A-Za-z/:.-]{1,20})[\"']?(?=\s|;|$)", re.MULTILINE)
+_ADJACENT: Final = re.compile(r"(?:\$\{?\w{1,30}\}?){2,20}")
+_EXPANDED: Final = re.compile(r"\$\{?(\w{1,30})\}?")
+
+
+def written_out(source: SourceText) -> SourceText | None:
+    """The code with texts that it puts together from pieces in one, and members and commands by their names; None when it has none.
+
+    Lines stay where they are. Values are followed through names only where a name stands for one word.
+    """
+    if source.language == "javascript":
+        plain = _javascript_written_out(source.text)
+    elif source.language == "shell":
+        known = dict(_SET.findall(source.text))
+        plain = _SPLIT_WORD.sub("", source.text)
+        if len(known) > 1:
+            plain = _ADJACENT.sub(lambda match: _EXPANDED.sub(lambda one: known.get(one[1], one[0]), match[0]), plain)
+    else:
+        return None
+    return None if plain == source.text else replace(source, text=plain, origin="put together from pieces")
+
+
+def _javascript_written_out(code: str) -> str:
+    plain = _BYTE.sub(lambda match: chr(int(match[1], 16)) if match[1] not in ("22", "27", "5c", "5C") else match[0], code)
+    plain = _CODES.sub(_from_codes, plain)
+    plain = _ADDED.sub(lambda match: _in_one(_PIECE.findall(match[0]), ""), plain)
+    plain = _JOINED.sub(lambda match: _in_one(_PIECE.findall(match[1]), match[2][1:-1]), plain)
+    plain = _MEMBER.sub(r".\2", plain)
+    if words := dict(_FIXED.findall(plain)):
+        plain = _INDEXED.sub(lambda match: f".{words[match[1]]}" if match[1] in words else match[0], plain)
+        plain = _REQUIRED.sub(lambda match: f"require('{words[match[1]]}')" if match[1] in words else match[0], plain)
+    plain = _GLOBAL.sub("", plain)
+    if functions := {own or other: function or given for own, function, given, other in _ALIAS.findall(plain)}:
+        plain = _CALLED.sub(lambda match: f"{functions.get(match[1], match[1])}(", plain)
+    return plain
+
+
+def _in_one(pieces: list[str], between: str) -> str:
+    """Quoted texts as one, with the quotes of the first; as they are when that would end it early."""
+    whole = between.join(piece[1:-1] for piece in pieces)
+    mark = next((mark for mark in "\"'`" if mark not in whole), "")
+    return f"{mark}{whole}{mark}" if mark else " + ".join(pieces)
+
+
+def _from_codes(match: re.Match[str]) -> str:
+    text = "".join(chr(int(number)) for number in re.findall(r"\d+", match[1] or match[2]))
+    return f"'{text}'" if text.isprintable() and "'" not in text else match[0]
+
+
 def program_in(name: str, data: bytes) -> Hit | None:
     """What a file that is no text is, when it is a program."""
     for magic, rule, words in _MAGIC:
@@ -270,23 +342,26 @@ CREDENTIAL_RULES: Final = (
          "It returns the credentials of the machine to any process.", "give the skill a key of its own", "medium", "low"),
 )  # fmt: skip
 
+PUBLIC_ADDRESS: Final = r"(?!0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5]\d\.|1\.1\.1\.1|8\.8\.[48]\.[48]|1\.2\.3\.4)(?:\d{1,3}\.){3}\d{1,3}"
+"""A numeric address that is reached over the internet, and stands in no documentation."""
 CREDENTIAL_FILES: Final = (
     r"\.ssh/(?:id_\w+|identity|\*|config\b)|\.aws/(?:credentials|config\b)|\.netrc\b|\.kube/config\b|\.docker/config\.json|\.config/gcloud\b|\.azure/\w+"
     r"|\.pypirc\b|\.git-credentials\b|\.gnupg\b|\.config/gh/hosts|\.claude/\.credentials|\.codex/auth\.json|\.cargo/credentials"
     r"|\.(?:bash|zsh)_history\b|/etc/(?:shadow|sudoers|master\.passwd)\b|\.password-store\b|\.electrum\b|\.bitcoin/wallet|wallet\.dat\b"
     r"|(?:Chrome|Chromium|Firefox|Brave-Browser)[\w/ .\\-]{0,60}(?:Login Data|Cookies|logins\.json|key4\.db)|cookies\.sqlite\b|\.vault-token\b"
-    r"|\.terraform\.d/credentials|\.npmrc\b(?=[^\n]{0,40}(?:token|auth|cat|read))|/proc/(?:self|\d+|\*)/environ\b"
+    r"|\bauth-profiles\.json\b|\.terraform\.d/credentials|\.npmrc\b(?=[^\n]{0,40}(?:token|auth|cat|read))|/proc/(?:self|\d+|\*)/environ\b"
 )
 CREDENTIAL_PATH: Final = re.compile(CREDENTIAL_FILES + r"|\.ssh/?$|\.aws/?$", re.IGNORECASE)
 """A path that holds secrets."""
 SECRET_NAME: Final = re.compile(
-    r"(?:api_?key|secret|token|passw(?:or)?d|credential|private_?key|access_?key|auth)", re.IGNORECASE
+    r"(?:api_?key|secret|token|passw(?:or)?d|credential|private_?key|access_?key|auth|(?:database|db|mongo\w{0,8}|redis|postgres\w{0,4}|mysql)_ur[il]|connection_string)",
+    re.IGNORECASE,
 )
 """The name of a variable that holds a secret."""
 
 _SECRET_WORDS: Final = (
     ".ssh", ".aws", "netrc", "kube", ".docker", "gcloud", ".azure", "pypirc", ".git-cred", "gnupg", "hosts", ".credentials", "auth.json", ".cargo",
-    "_history", "/etc/", "password-store", "electrum", "wallet", "chrome", "chromium", "firefox", "brave", "cookies", "vault-token", "terraform", "npmrc",
+    "auth-profiles", "_history", "/etc/", "password-store", "electrum", "wallet", "chrome", "chromium", "firefox", "brave", "cookies", "vault-token", "terraform", "npmrc",
     "environ",
 )  # fmt: skip
 _PATTERNS: Final = (
@@ -295,6 +370,7 @@ _PATTERNS: Final = (
     pattern("credential-store", r"\b(?:secret-tool (?:lookup|search)|gnome-keyring-\w+ |kwallet-query|op item get --reveal|lpass show|bw list items|cmdkey /list|vaultcmd /list)", "secret-tool", "keyring", "kwallet", "op item", "lpass", "bw list", "cmdkey", "vaultcmd"),
     pattern("environment-dump", r"\b(?:curl|wget|nc)\b[^\n]{0,160}?(?:\$\(|`)\s{0,3}(?:env|printenv)\b", "env"),
     pattern("collects-secrets", r"\bjson\.dumps\(\s{0,3}(?:\w{1,20}_)?(?:secrets|credentials|creds|api_keys|env_vars|environment)\s{0,3}[,)]", "json.dumps"),
+    pattern("environment-dump", r"\bObject\.(?:entries|keys)\(\s{0,3}process\.env\s{0,3}\)[^;\n]{0,160}\b\w{0,20}(?:key|secret|token|passw)", "process.env"),
     pattern("environment-dump", r"\bJSON\.stringify\(\s{0,3}process\.env\s{0,3}[,)]", "process.env"),
     pattern("cloud-metadata", r"\b169\.254\.169\.254\b|\bmetadata\.google\.internal\b|\b100\.100\.100\.200\b", "169.254.169.254", "metadata.google", "100.100.100.200"),
 )  # fmt: skip
@@ -310,6 +386,7 @@ _SECRETS: Final = (
     pattern("hard-coded-secret", r"\bsk-(?:ant-|proj-|live-)?[A-Za-z0-9_-]{32,255}\b|\b[rs]k_live_[A-Za-z0-9]{20,255}\b", "sk-", "k_live_", case=True),
     pattern("hard-coded-secret", r"\bAIza[0-9A-Za-z_-]{35}\b|\bnpm_[A-Za-z0-9]{36}\b|\bhf_[A-Za-z]{34}\b|\bpypi-[A-Za-z0-9_-]{60,255}", "aiza", "npm_", "hf_", "pypi-", case=True),
     pattern("hard-coded-secret", r"-----BEGIN (?:RSA |EC |DSA |OPENSSH |PGP |ENCRYPTED )?PRIVATE KEY(?: BLOCK)?-----\s{0,4}[\w+/=\\\"',: .-]{60}", "private key", case=True),
+    pattern("hard-coded-secret", r"\b(?:postgres(?:ql)?|mysql|mongodb(?:\+srv)?|redis|amqps?)://[\w.-]{1,40}:(?![<${%*\[]|pass|pw\b|your|user)[^\s:@/\"'`]{6,60}@(?!localhost|127\.|0\.0\.0\.0|10\.|192\.168\.|host\b|your|<|[$\[{])[\w-]{1,60}(?:\.[\w-]{1,60}){1,4}", "://", case=True),
     pattern("hard-coded-password", r"\b(?:password|passwd|pwd|db_pass|secret_?key|api_?key|auth_?token)[\"']?\s{0,3}[:=]\s{0,3}[\"'](?=[^\"'\n]{0,60}\d)[^\"'\s<>{}$%]{8,60}[\"']", "passw", "pwd", "db_pass", "secret", "key", "token"),
 )  # fmt: skip
 _PLACEHOLDER: Final = re.compile(
@@ -328,8 +405,23 @@ def find_credentials(source: SourceText) -> Iterator[Hit]:
         yield from find(source, _ENVIRONMENT_PATTERNS)
 
 
+_GIVEN: Final = re.compile(
+    r"\b(?:passw(?:or)?d|db_pass|pgpassword)[\"']?\s{0,3}[:=]\s{0,3}[\"'](?P<value>(?=[^\"'\n]{0,60}\d)[^\"'\s<>{}$%]{6,60})[\"']",
+    re.IGNORECASE,
+)
+_HOST_GIVEN: Final = re.compile(rf"\bhost(?:name)?[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']{PUBLIC_ADDRESS}[\"']", re.IGNORECASE)
+_BESIDE: Final = 400  # characters between a password and the machine that it opens
+
+
 def find_secrets(source: SourceText) -> Iterator[Hit]:
     """Keys and passwords in the text, comments too; what is plainly a placeholder does not count."""
+    if "host" in source.lower and (given := _HOST_GIVEN.search(source.text)):
+        password = _GIVEN.search(source.text, max(0, given.start() - _BESIDE), given.end() + _BESIDE)
+        if password and not _PLACEHOLDER.search(password["value"]):
+            yield Hit(
+                "hard-coded-secret", password.start(), "a password stands beside the public address that it opens",
+                "(not shown)", relief=int(source.role == "script"),
+            )  # fmt: skip
     for hit in find(source, _SECRETS):
         value = source.text[hit.offset : hit.offset + 120].partition("\n")[0]
         private = value.startswith("-----BEGIN")

@@ -36,6 +36,17 @@ INJECTION_RULES: Final = (
          "let the model read, and the user confirm, what is to be run", "medium", "low"),
     ScanRule("hidden-instruction", "prompt injection", "a hidden comment gives the model instructions",
          "A person who reads the rendered page does not see it; a model does.", "write instructions where people see them", "medium", "low"),
+    ScanRule("acts-unasked", "prompt injection", "the text tells the model to go on without the user's permission, or to refuse nothing",
+         "Whether a step needs a question is decided by the user and the client, not by a skill.",
+         "say which steps are safe, and let the user decide about the others", "medium", "low"),
+    ScanRule("trigger-word", "prompt injection", "a code word, and not the task, makes the model follow the text",
+         "Whoever can put the word anywhere starts it; it looks harmless until then.", "say in the description for which tasks it is", "medium", "low"),
+    ScanRule("runs-every-session", "prompt injection", "the text demands to be carried out at the beginning of every conversation",
+         "The user asked for none of it; a skill is for the tasks that its description names.", "remove the demand, and let the user set it up", "medium", "low"),
+    ScanRule("plants-backdoor", "prompt injection", "the text tells the model to build a hidden way in, or a fixed account, into what it makes",
+         "Who wrote the skill can then enter what the user runs.", "leave it out; accounts are created by whoever runs the program", "medium", "low"),
+    ScanRule("data-in-link", "prompt injection", "the text tells the model to show a link or a picture whose address carries data of the user",
+         "Drawing the picture, or one click, sends the data to whoever owns the address.", "write the data as text, and the link without it", "medium", "low"),
 )  # fmt: skip
 
 _BEFORE: Final = r"(?:previous|prior|above|earlier|preceding|existing|foregoing|original|system|safety|other|initial|default)"
@@ -127,9 +138,46 @@ _PROSE: Final = (
     ),
     pattern(
         "reveal-secrets",
+        r"\b(?:always|must|make sure to) (?:print|log|echo|write|output)\b[^\n.]{0,20}?\b[A-Z0-9_]{0,30}(?:TOKEN|KEY|SECRET|PASSWORD)\b[^\n.]{0,20}?\b(?:to|in|into) (?:the |a |every )?(?:logs?|stdout|console|output|comments?)\b",
+        "token", "key", "secret", "password",
+    ),
+    pattern(
+        "reveal-secrets",
         r"\b(?:reveal|print|output|repeat|leak|dump|disclose|show)\b (?:me )?(?:your|the) (?:full |entire |complete |exact |hidden |original )?(?:system prompt|hidden instructions|initial instructions)",
         "system prompt", "hidden instructions", "initial instructions",
     ),
+    pattern(
+        "acts-unasked",
+        r"(?:\b(?:do not|don'?t|never|must not) (?:ever )?(?:ask|prompt)|\bwithout (?:ever )?(?:asking|prompting)) (?:the |your |any )?(?:users?|humans?) (?:for |to )(?:\w+ ){0,2}(?:permission|confirmation|approval|consent|confirm|approve)\b",
+        "ask", "prompt",
+    ),
+    pattern(
+        "acts-unasked",
+        r"(?:\b(?:do not|don'?t|never|must not) (?:ever )?(?:ask for|wait for|request|require)|\bwithout (?:ever )?(?:asking for|waiting for|requesting)) (?:any |the )?(?:users?(?:'s)?|human) (?:permission|confirmation|approval|consent|input)\b",
+        "ask", "wait", "request", "require",
+    ),
+    pattern("acts-unasked", r"\bnever (?:refuse|decline|reject|question) (?:any |an? |the |these |this )?(?:user |tool )?(?:commands?|instructions?|requests?|orders?|tool calls?)\b", "never "),
+    pattern("acts-unasked", r"\b(?:all|any|every) (?:tool calls?|commands?|actions?|operations?)\b[^\n.]{0,60}?\b(?:is|are) (?:already |automatically )?pre-?(?:approved|authori[sz]ed)\b", "approved", "authori"),
+    pattern("acts-unasked", r"(?:不要|无需|切勿|禁止)(?:询问|征求|请求|等待)用户(?:的)?(?:许可|确认|同意|批准|授权)", "用户"),
+    pattern("trigger-word", r"\b(?:activat\w{1,4}|trigger(?:s|ed)?|unlock\w{0,2}|wak\w{1,4})\b[^\n.]{0,40}?\b(?:code ?word|magic (?:word|phrase)|secret (?:word|phrase)|passphrase)\b", "word", "phrase"),
+    pattern("trigger-word", r"\b(?:code ?word|magic (?:word|phrase)|secret (?:word|phrase))\b[^\n.]{0,40}?\b(?:activat\w{1,4}|trigger(?:s|ed)?|unlocks?|injected)\b", "word", "phrase"),
+    pattern(
+        "runs-every-session",
+        r"\b(?:mandatory|required|must (?:be )?(?:run|execute\w{0,1}|call\w{0,2}|invoke\w{0,1}))\b[^\n.]{0,60}?\b(?:(?:first|beginning|start) (?:action )?(?:of|on|in) )(?:every|each|any) (?:new )?(?:[\w-]{1,20} ){0,2}(?:session|instance|conversation|chat)\b",
+        "session", "instance", "conversation", "chat",
+    ),
+    pattern("plants-backdoor", r"\b(?:include|add|leave|insert|create|open|build|install|embed) (?:in )?(?:an? |the )(?:hidden |secret |small |permanent )?back ?doors?\b", "backdoor", "back door"),
+    pattern(
+        "plants-backdoor",
+        r"\b(?:always |must |and )?(?:add|create|include|insert)\b (?:the following |an? |this )(?:\w+ ){0,2}?(?:admin(?:istrator)?|root|super ?user|default) (?:account|user)\b[^\n.]{0,40}?\b(?:with|using)\b[^\n]{0,60}?\bpassword\b[ :=]{1,3}[`\"']",
+        "admin", "root", "superuser", "super user", "default",
+    ),
+    pattern(
+        "data-in-link",
+        r"\b(?:display|show|include|append|add|render|embed|provide|output|present|insert)\b[^\n]{0,80}?\b(?:links?|urls?|images?|pixel|badge|button)\b[^\n]{0,120}?https?://[^\s)\"'`]{4,160}[?&]\w{1,30}=(?:<|\{\{?|\[|\$)\w{0,20}(?:pw|pass|key|token|secret|data|content|conversation|history|message|prompt|summary|env|file)",
+        "http",
+    ),
+    pattern("data-in-link", r"!\[[^\]\n]{0,80}\]\(https?://[^)\s]{4,160}[?&]\w{1,30}=(?:<|\{\{?|\[|\$)\w{0,20}(?:pw|pass|key|token|secret|data|content|conversation|history|message|prompt|summary|env)", "]("),
     pattern(
         "unverified-execution",
         r"\b(?:execute|run|perform|follow|obey)\b[^\n.]{0,40}?\bwithout (?:any )?(?:verification|verifying|question(?:ing)?|hesitation|review(?:ing)?|inspect(?:ing|ion)|reading|validation|checking)\b",
@@ -166,6 +214,32 @@ def find_injection(source: SourceText) -> Iterator[Hit]:
         yield Hit(hit.rule, hit.offset, relief=_relief(text, hit.offset) + (source.role == "script"))
     if source.role == "comment" and source.language in ("markdown", "html"):
         yield from find(unwrapped, _COMMENT)
+    if source.role in ("prose", "comment"):
+        yield from _collected_and_sent(text)
+
+
+_COLLECTS: Final = re.compile(
+    rf"\b(?:check|read|list|collect|gather|compile|dump|extract|find|look for|document)\b[^\n.]{{0,60}}?\b(?:{_VALUABLES})",
+    re.IGNORECASE,
+)
+_SENDS: Final = re.compile(
+    r"\b(?:post|send|upload|submit|forward|transmit)\b (?:it|them|this|the|all|your)\b[^\n.]{0,40}?\bto\b[ `\"'*]{1,4}https?://(?!localhost|127\.|\[|<|\{|\$)",
+    re.IGNORECASE,
+)
+_STEPS: Final = 500  # characters between one step of a list and another that belongs to it
+_MOST_SENT: Final = 20
+
+
+def _collected_and_sent(text: str) -> Iterator[Hit]:
+    """A step that sends something to an address, a few lines after one that collects secrets."""
+    for number, sent in enumerate(_SENDS.finditer(text)):
+        if number == _MOST_SENT:
+            return
+        before = text[max(0, sent.start() - _STEPS) : sent.start()]
+        if (collected := _COLLECTS.search(before)) and not _REFUSES.search(
+            before[max(0, collected.start() - 60) : collected.start()]
+        ):
+            yield Hit("send-away", sent.start(), "the text tells the model to collect secrets and send what it found", relief=1)
 
 
 def _unwrapped(text: str) -> str:

@@ -103,6 +103,36 @@ def imitated_names(source: SourceText, name: str, known: Mapping[str, str]) -> I
         owner = known[found.of]
         message = f"the name {name[:60]!r} {found.how} {found.of!r}" + (f" of {owner}" if owner else "")
         yield Hit(IMITATES, at.start() if at else 0, message, relief=found.relief)
+    elif name.casefold() not in known and (word := misspelt_name(name)):
+        at = re.search(r"^name\s{0,3}:", source.text, re.MULTILINE)
+        yield Hit(IMITATES, at.start() if at else 0, f"the name {name[:60]!r} has {word!r} misspelt in it", relief=1)
+
+
+_COMMON: Final = frozenset((
+    "analysis", "analytics", "analyzer", "assistant", "automation", "backend", "browser", "builder", "calendar", "checker", "cleaner", "compiler", "converter",
+    "dashboard", "database", "debugger", "deployment", "designer", "document", "downloader", "editor", "explorer", "extractor", "fetcher", "formatter", "frontend",
+    "generator", "handler", "helper", "manager", "markdown", "monitor", "optimizer", "organizer", "parser", "planner", "reader", "reporter", "research", "reviewer",
+    "runner", "scanner", "scheduler", "scraper", "search", "security", "server", "spreadsheet", "summarizer", "template", "tester", "testing", "tracker",
+    "transcriber", "translator", "uploader", "validator", "viewer", "wallet", "webapp", "weather", "workflow", "writer", "writing",
+))  # fmt: skip
+"""Words of which names are made."""
+_MEANT: Final = frozenset(("test", "tests", "testings", "servers", "severe", "serer", "reporters", "trackers", "righting", "wiring", "whether", "serve", "sever", "raider", "wittier", "teeing", "teasing"))  # fmt: skip
+
+
+def misspelt_name(name: str) -> str | None:
+    """The common word that a part of the name is, with two letters swapped or one written twice or left out of two; None for others."""
+    for part in _Name(name.strip()[:_LONGEST]).parts:
+        if len(part) < _SHORTEST_SLIP or part in _COMMON or part in _MEANT or part.rstrip("s") in _COMMON:
+            continue
+        if real := next((word for word in sorted(_COMMON) if _typed_wrong(part, word)), None):
+            return real
+    return None
+
+
+def _typed_wrong(part: str, word: str) -> bool:
+    if part[0] != word[0] or sorted(set(part)) != sorted(set(word)) or not _one_slip(part, word):
+        return False
+    return len(part) != len(word) or sorted(part) == sorted(word)
 
 
 def taken_name(name: str, publisher: str) -> Finding:

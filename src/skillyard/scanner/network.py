@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from skillyard.scanner.dangerous_commands import CREDENTIAL_FILES
+from skillyard.scanner.dangerous_commands import CREDENTIAL_FILES, PUBLIC_ADDRESS
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import chain, find, pattern
 from skillyard.scanner.prerequisites import ANYBODYS_HOST, BARE_ADDRESS, SHORTENER, SNIPPET_HOST
@@ -38,12 +38,11 @@ NETWORK_RULES: Final = (
          "Everybody can reach the service behind it.", "let the user open it", "medium", "info"),
 )  # fmt: skip
 
-_PUBLIC: Final = r"(?!0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5]\d\.|1\.1\.1\.1|8\.8\.[48]\.[48]|1\.2\.3\.4)(?:\d{1,3}\.){3}\d{1,3}"
 NETWORK_PATTERNS: Final = (
     pattern("collecting-service", r"\b(?:webhook\.site|requestbin\.(?:com|net|io)|(?:[\w-]{1,60}\.)?(?:oast\.(?:pro|live|site|online|fun|me)|oastify\.com|burpcollaborator\.net|interact\.sh|pipedream\.net|requestcatcher\.com|beeceptor\.com|hookb\.in|dnslog\.cn|ceye\.io|canarytokens\.(?:com|org)))\b", "webhook.site", "requestbin", "oast", "burpcollab", "interact.sh", "pipedream", "requestcatcher", "beeceptor", "hookb.in", "dnslog", "ceye.io", "canarytokens"),
     pattern("paste-service", r"https?://(?:www\.)?(?:pastebin\.com|paste\.ee|hastebin\.com|ghostbin\.\w{2,5}|rentry\.(?:co|org)|termbin\.com|transfer\.sh|0x0\.st|file\.io|anonfiles\.com|gofile\.io|ix\.io|dpaste\.\w{2,4}|glot\.io)\b", "paste", "bin.", "rentry", "transfer.sh", "0x0.st", "file.io", "anonfiles", "gofile", "ix.io", "glot.io"),
     pattern("paste-service", r"\bdiscord(?:app)?\.com/api/webhooks/\d{5}", "api/webhooks/"),
-    pattern("numeric-address", rf"\b(?:https?|ftp|wss?)://(?:[^\s/@\"']{{1,60}}@)?{_PUBLIC}(?![\d.])", "://"),
+    pattern("numeric-address", rf"\b(?:https?|ftp|wss?)://(?:[^\s/@\"']{{1,60}}@)?{PUBLIC_ADDRESS}(?![\d.])", "://"),
     pattern("reverse-shell", r"/dev/(?:tcp|udp)/[^\s/\"']{1,80}/[\d$]", "/dev/tcp/", "/dev/udp/"),
     pattern("reverse-shell", r"\b(?:nc|ncat|netcat)\b[^\n]{0,80}?\s(?:-\w{0,4}[ec]|--exec|--sh-exec)\s{1,3}[\"']?(?:/bin/|cmd|powershell|(?:ba|z)?sh\b)", "nc", "netcat"),
     pattern("reverse-shell", r"\b(?:nc|ncat|netcat)\b[^\n|]{0,60}?\s-\w{0,4}l\w{0,4}\b[^\n|]{0,60}?\|\s{0,3}(?:/bin/)?(?:ba|z)?sh\b", "nc", "netcat"),
@@ -127,6 +126,9 @@ _KNOWN: Final = re.compile(
 _SAVED: Final = re.compile(
     r"\b(?:curl|wget)\b[^\n]{0,200}?(?=[ >-])(?: -o|-O|--output|--output-document|>)[ =]{0,2}[\"']?([\w./~${}-]{2,120})"
 )
+_SAVED_AS_NAMED: Final = re.compile(
+    r"\b(?:curl\b[^\n;|&]{0,80}? -\w{0,6}O\w{0,3}|wget)\b[^\n;|&]{0,120}?https?://[^\s\"';|&]{1,160}/([\w.-]{2,80})(?=[\s\"';|&]|$)"
+)
 _VERIFIES: Final = re.compile(r"sha\d{1,4}sum|gpg --verify|cosign")
 _ADDRESS: Final = re.compile(r"\b(?:https?|ftp)://[^\s\"'`|)]{1,200}", re.IGNORECASE)
 _OWNERLESS: Final = re.compile(
@@ -147,12 +149,26 @@ def find_downloads(source: SourceText) -> Iterator[Hit]:
         line = source.text[hit.offset : hit.offset + 400].partition("\n")[0]
         if hit.rule == "download-and-run" and _KNOWN.search(line):
             yield Hit("known-installer", hit.offset)
-        elif hit.rule == "download-and-run" and not source.origin and _from_named_hosts(line):
+        elif (
+            hit.rule == "download-and-run"
+            and not source.origin
+            and _from_named_hosts(line)
+            and not _updates(source, hit.offset)
+        ):
             yield replace(hit, relief=hit.relief + 1)
         else:
             yield hit
     if "curl" in source.lower or "wget" in source.lower:
         yield from _saved_and_run(source.text)
+
+
+_UPDATES: Final = re.compile(r"\b(?:auto|self)[ _-]?updat|\bcheck for updates\b", re.IGNORECASE)
+_COMMENT_BEFORE: Final = 160
+
+
+def _updates(source: SourceText, offset: int) -> bool:
+    """Whether it is the skill that fetches itself anew, and no tool that is installed once."""
+    return _UPDATES.search(source.commented or source.text, max(0, offset - _COMMENT_BEFORE), offset) is not None
 
 
 def _from_named_hosts(line: str) -> bool:
@@ -163,7 +179,7 @@ def _from_named_hosts(line: str) -> bool:
 
 def _saved_and_run(code: str) -> Iterator[Hit]:
     """A file that one line saves and a later one makes executable, runs or sources."""
-    for number, saved in enumerate(_SAVED.finditer(code)):
+    for number, saved in enumerate((*_SAVED.finditer(code), *_SAVED_AS_NAMED.finditer(code))):
         name = saved[1].rstrip("\"';&")
         if number == _MOST_SAVED_FILES:
             return
@@ -188,6 +204,10 @@ FLOW_RULES: Final = (
     ScanRule("secret-to-network", "data flow", "secrets are sent over the network",
          "Data that has left the machine cannot be recalled; a leaked key must be replaced everywhere.",
          "send only what the service needs, and never a whole environment or a credential file", "high", "medium"),
+    ScanRule("machine-details-sent", "data flow", "names and addresses of the machine or the user are sent over the network",
+         "They tell whoever receives them which machine can be attacked, and that somebody follows the text.", "send nothing of the machine that the service does not need", "medium", "medium"),
+    ScanRule("data-in-names", "data flow", "data is put into host names that are looked up",
+         "The lookup carries it past firewalls and proxies to whoever has the domain.", "send data over HTTPS, to a host that is named", "high", "medium"),
     ScanRule("key-in-body", "data flow", "a key is put into the address or the body of a request",
          "Addresses and bodies are logged on the way; a key belongs in a header, and only to its own service.",
          "send the key in a header of the request, to its own service only", "low", "info"),
@@ -227,6 +247,8 @@ _SHELL_FLOW_PATTERNS: Final = (
         (120, "\n;|", r"(?:\$\(|`)"), (80, "\n)`", r"\b(?:base64|xxd|od|printenv|env)\b"),
         words=("dig", "nslookup", "host", "ping"),
     ),
+    chain("machine-details-sent", _SENDER, (240, "\n|", r"(?:\$\(|`)\s{0,3}(?:uname|whoami|hostname|id|ifconfig|ip a(?:ddr)?|lscpu|sw_vers|systeminfo)\b(?! -s)"), words=("curl", "wget", "nc ")),
+    pattern("data-in-names", r"\b(?:nslookup|dig|host|ping)\s[^\n|;@]{0,40}?(?<![\w.])\$\{?(?!domain|host|name|zone|sub|prefix|env|1)\w{1,40}\}?\.(?!\$)[a-z0-9-]{1,40}\.[a-z]", "nslookup", "dig", "host", "ping"),
     pattern("secret-to-network", rf"(?:^|[;&|(]\s{{0,3}}){_DUMP}\s{{0,3}}(?:\|[^\n;|]{{0,100}}){{0,3}}\|\s{{0,3}}{_SENDER}", "env", "set", "export", "declare"),
     chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
 )  # fmt: skip
@@ -250,6 +272,18 @@ _ASSIGNS_JS: Final = re.compile(_JS_NAME)
 _SECRET_JS: Final = re.compile(
     rf"process\.env(?![.\[\w])|readFile(?:Sync)?\([^\n]{{0,160}}?(?:{CREDENTIAL_FILES})|Deno\.env\.toObject\(|keytar\.getPassword\(",
     re.IGNORECASE,
+)
+_SECRET_PATH_JS: Final = re.compile(
+    rf"[\"'`/](?:{CREDENTIAL_FILES}|\.(?:openclaw|clawdbot|moltbot)/(?:\w+\.json|credentials|\.env)|auth-profiles\.json|\.claude\.json\b)",
+    re.IGNORECASE,
+)
+_READS_JS: Final = re.compile(r"\breadFile(?:Sync)?\(|\bcreateReadStream\(|\bDeno\.readTextFile\w{0,4}\(|\bBun\.file\(")
+_HARVESTS_JS: Final = re.compile(
+    r"\bObject\.(?:entries|keys)\(\s{0,3}process\.env\s{0,3}\)\s{0,20}\.(?:filter|forEach|reduce|map)\([^;]{0,120}?(?:key|secret|token|passw)",
+    re.IGNORECASE,
+)
+_LOOKS_UP_JS: Final = re.compile(
+    r"\b(?:exec|execSync|spawn|spawnSync)\(\s{0,3}[`\"'][^`\"'\n]{0,20}?\b(?:nslookup|dig|host|ping)\b[^`\n]{0,40}?\$\{[^}\n]{1,60}\}\.[\w-]{1,60}\.[a-z]|\bdns(?:\.promises)?\.(?:lookup|resolve\w{0,5})\(\s{0,3}`\$\{[^}\n]{1,60}\}\.[\w-]{1,60}\.[a-z]"
 )
 _SENDS_JS: Final = re.compile(
     r"(?:\bfetch\(|\baxios(?:\.\w{1,10})?\(|\bgot(?:\.\w{1,10})?\(|\b(?:https?|req|request|client|socket|ws|sock)\.(?:request|write|send|post|put|end)\(|\bsendBeacon\()"
@@ -275,22 +309,66 @@ _MOST_CALLS: Final = 60
 _ROUNDS: Final = 3
 
 
+_BEFORE_JS: Final = r"(?<![\w$.'\"])"
+_VALUE: Final = 300  # characters behind `=` that may belong to the value
+_LINE: Final = 120
+
+
 def find_flows(source: SourceText) -> Iterator[Hit]:
-    """Secrets that reach the network in shell commands or JavaScript."""
+    """Secrets that reach the network in shell commands or JavaScript, and text that is decoded or joined and then run."""
     if source.language == "shell":
         yield from _followed(source.text, _ASSIGNS_SHELL, _DECODES_SHELL, _RUNS_SHELL, r"\$\{?", "decoded-code")
     elif source.language == "javascript":
-        yield from _followed(source.text, _ASSIGNS_JS, _DECODES_JS, _RUNS_JS, r"(?<![\w$.'\"])", "decoded-code")
+        yield from _followed(source.text, _ASSIGNS_JS, _DECODES_JS, _RUNS_JS, _BEFORE_JS, "decoded-code")
+        yield from _flows_in_javascript(source.text)
     if source.language in ("shell", "powershell", "markdown", "text"):
-        marked = source.language == "markdown" and "`" in source.text  # there a backtick begins code, and no command
-        yield from find(replace(source, text=source.text.replace("`", " ")) if marked else source, _SHELL_FLOW_PATTERNS)
-        for number, keys in enumerate(_FINDS_KEYS.finditer(source.text)):
-            if number < _MOST_CALLS and _LOOP_SENDS.search(source.text, keys.end(), keys.end() + _WINDOW):
-                yield Hit("secret-to-network", keys.start(), "keys are looked for and sent over the network")
-        if "$" in source.text:
-            yield from _followed(source.text, _ASSIGNS_SHELL, _SECRET_SHELL, _SENDS_SHELL, r"\$\{?")
-    elif source.language == "javascript":
-        yield from _followed(source.text, _ASSIGNS_JS, _SECRET_JS, _SENDS_JS, r"(?<![\w$.'\"])")
+        yield from _flows_in_shell(source)
+
+
+def _flows_in_shell(source: SourceText) -> Iterator[Hit]:
+    marked = source.language == "markdown" and "`" in source.text  # there a backtick begins code, and no command
+    yield from find(replace(source, text=source.text.replace("`", " ")) if marked else source, _SHELL_FLOW_PATTERNS)
+    for number, keys in enumerate(_FINDS_KEYS.finditer(source.text)):
+        if number < _MOST_CALLS and _LOOP_SENDS.search(source.text, keys.end(), keys.end() + _WINDOW):
+            yield Hit("secret-to-network", keys.start(), "keys are looked for and sent over the network")
+    if "$" in source.text:
+        yield from _followed(source.text, _ASSIGNS_SHELL, _SECRET_SHELL, _SENDS_SHELL, r"\$\{?")
+
+
+def _flows_in_javascript(code: str) -> Iterator[Hit]:
+    yield from _followed(code, _ASSIGNS_JS, _SECRET_JS, _SENDS_JS, _BEFORE_JS)
+    yield from _read_and_sent(code)
+    for expression, rule in ((_HARVESTS_JS, "environment-dump"), (_LOOKS_UP_JS, "data-in-names")):
+        if match := expression.search(code):
+            yield Hit(rule, match.start())
+
+
+def _read_and_sent(code: str) -> Iterator[Hit]:
+    """Secret files whose paths are in a variable: what is read from there is sent."""
+    if not _SECRET_PATH_JS.search(code) or not _READS_JS.search(code):
+        return
+    assigned = [
+        (match[1], code[match.start(2) : match.start(2) + _VALUE])
+        for match, _ in zip(_ASSIGNS_JS.finditer(code), range(1000), strict=False)
+    ]
+    paths = {name for name, value in assigned if _SECRET_PATH_JS.search(value[:_LINE])}
+    path = _uses(paths, _BEFORE_JS) if paths else _SECRET_PATH_JS
+    held = {
+        name for name, value in assigned if _READS_JS.search(value) and (path.search(value) or _SECRET_PATH_JS.search(value))
+    }
+    for _ in range(_ROUNDS):
+        if held and len(held) <= _MOST_CALLS:
+            made = _uses(held, _BEFORE_JS)
+            held |= {name for name, value in assigned if made.search(value[:_LINE])}
+    if not held or len(held) > _MOST_CALLS:
+        return
+    uses = _uses(held, _BEFORE_JS)
+    for number, call in enumerate(_SENDS_JS.finditer(code)):
+        if number == _MOST_CALLS:
+            return
+        if uses.search(code[call.start() : call.start() + _WINDOW]):
+            yield Hit("secret-to-network", call.start(), "the content of a credential file is sent")
+            return
 
 
 def _followed(

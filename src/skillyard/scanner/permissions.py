@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidPolicy
 from skillyard.scanner.dangerous_commands import CREDENTIAL_FILES
 from skillyard.scanner.finding import ScanRule
-from skillyard.scanner.matching import pattern
+from skillyard.scanner.matching import find, pattern
 from skillyard.scanner.sources import Hit, SourceText
 
 if TYPE_CHECKING:
@@ -35,9 +35,11 @@ PERMISSION_RULES: Final = (
     ScanRule("undeclared-key-sent", "permissions", "a key that SKILL.md never names is sent in an address or a body",
          "The user does not know that it is used, nor where it is sent.", "name the variable and the service in SKILL.md, and send the key in a header", "medium", "low"),
     ScanRule("skips-permissions", "permissions", "an agent is started without its permission checks",
-         "The user is then asked about none of its actions.", "start it with the permissions it needs", "medium", "low"),
+         "The user is then asked about none of its actions.", "start it with the permissions it needs", "medium", "medium"),
     ScanRule("raises-privilege", "permissions", "a script uses administrator rights, or gives all permissions to everybody",
          "A mistake then affects the whole machine.", "run as the user, and list the packages that the user must install", "low", "info"),
+    ScanRule("opens-to-everybody", "permissions", "a folder of the system is made writable for everybody, or a program runs as its owner",
+         "Every program and every user of the machine can then change what others run.", "give the one user the right that is needed", "medium", "medium"),
     ScanRule("no-password-asked", "permissions", "a user is allowed to become administrator without a password",
          "It applies permanently to everything that runs as this user.", "remove it", "high", "medium"),
 )  # fmt: skip
@@ -67,10 +69,13 @@ _ACTS: Final = tuple(
     )
 )  # fmt: skip
 """What a skill may do, whether that takes something from the user, what shows it in a script, and what a description says of it."""
-PRIVILEGE_PATTERNS: Final = (
+_PRIVILEGE_PATTERNS: Final = (
     pattern("skips-permissions", r"--dangerously-skip-permissions\b|--dangerously-bypass-approvals-and-sandbox\b|\bbypassPermissions\b|--allow-all-tools\b|--yolo\b", "--dangerously", "bypasspermissions", "--allow-all", "--yolo"),
     pattern("raises-privilege", r"(?:^|[;&|(`]\s{0,3})sudo\s{1,3}(?!-k\b)[\w/-]", "sudo"),
     pattern("raises-privilege", r"\bchmod\s{1,3}(?:-R\s{1,3})?(?:0?777|a\+rwx|[ug]\+s|[2467][0-7]{3})\s", "chmod"),
+    pattern("opens-to-everybody", r"\bchmod\s{1,3}(?:-R\s{1,3})?(?:0?777|a\+rwx|o\+w)\s{1,3}[\"']?/(?:opt|etc|usr|var(?!/www)|root|s?bin|lib|boot|\s|$)", "chmod"),
+    pattern("opens-to-everybody", r"\bchmod\s{1,3}(?:-R\s{1,3})?(?:[ug]{1,2}\+s|[2467]7[0-7]{2})\s", "chmod"),
+    pattern("opens-to-everybody", r"\bchown\s{1,3}(?:-R\s{1,3})?(?!root)[\w:$(){}-]{1,40}\s{1,3}/(?:etc|usr/s?bin|s?bin|lib|boot|root)\b", "chown"),
     pattern("no-password-asked", r"\bNOPASSWD\s{0,2}:", "nopasswd"),
     pattern("no-password-asked", r"\busermod\s{1,3}-a?G\s{1,3}(?:sudo|wheel|root)\b", "usermod"),
     pattern("raises-privilege", r"\busermod\s{1,3}-a?G\s{1,3}docker\b", "usermod"),
@@ -81,6 +86,26 @@ _VARIABLE: Final = re.compile(
 _SAYS_NETWORK: Final = re.compile(
     r"network|internet|online|https?://|\bAPI\b|download|upload|web\b|fetch|remote|server|cloud", re.IGNORECASE
 )
+
+
+_DELETES: Final = re.compile(
+    r"\bfor (\w{1,30}) in [^\n]{1,120}:[^\n]{0,80}\n(?:[^\n]{0,160}\n){0,2}?[^\n]{0,80}?(?:\bos\.(?:remove|unlink)\(\1\)|(?<!\w)\1\.unlink\()"
+    r"|\bfor (\w{1,30}) in [^\n]{0,60}\*[^\n]{0,60};?\s{0,3}\n?\s{0,8}do\b\s{0,8}\n?[^\n]{0,60}\brm (?:-\w{1,3} )?[\"']?\$\{?\2\b"
+)
+_SCRATCH: Final = re.compile(r"te?mp|cache|scratch|\.lock|\bold\b|stale|expired|backup|rotat|partial|chunk", re.IGNORECASE)
+_SAYS_DELETE: Final = re.compile(
+    r"delet|remov|clean|purg|eras|trash|overwrit|replac|prun|discard|uninstall|reset|\brm\b|删|清", re.IGNORECASE
+)
+_TOLD: Final = re.compile(r"\b(?:run|execute|use|call|start|launch)\b:?[^\n`]{0,20}`[^\n`]{0,400}$", re.IGNORECASE)
+"""What stands before a part of a command that prose tells to run."""
+
+
+def find_privileges(source: SourceText) -> Iterator[Hit]:
+    """Commands that take or give rights; that an agent can be started without questions weighs less where it is only mentioned."""
+    for hit in find(source, _PRIVILEGE_PATTERNS):
+        line, column = source.whole_line(hit.offset)
+        mentioned = source.role not in ("script", "example") and not _TOLD.search(line[:column])
+        yield replace(hit, relief=hit.relief + 1) if hit.rule == "skips-permissions" and mentioned else hit
 
 
 @dataclass
@@ -94,9 +119,13 @@ class ObservedBehavior:
     sent_keys: list[tuple[SourceText, int]] = field(default_factory=list)
     acts: dict[str, tuple[SourceText, int]] = field(default_factory=dict)
     """What is done first where, of that which a description should mention."""
+    deletions: list[tuple[SourceText, int]] = field(default_factory=list)
+    """Where every file of a kind is deleted."""
 
     def note_acts(self, source: SourceText, text: str) -> None:
         """Note what the text of a script does."""
+        if (match := _DELETES.search(text)) and not _SCRATCH.search(text, max(0, match.start() - 400), match.end()):
+            self.deletions.append((source, match.start()))
         for what, _, does, _ in _ACTS:
             if what not in self.acts and (match := does.search(text)):
                 self.acts[what] = source, match.start()
@@ -133,6 +162,9 @@ def _beside_purpose(document: Document, facts: ObservedBehavior) -> Iterator[tup
         return
     unsaid = {what: takes for what, takes, _, says in _ACTS if what in facts.acts and not says.search(head)}
     sends = not all(unsaid.values()) or (bool(facts.network) and not _SAYS_NETWORK.search(head))
+    if facts.deletions and not _SAYS_DELETE.search(document.text):
+        source, offset = facts.deletions[0]
+        yield source, Hit("beside-purpose", offset, "the skill deletes files of a kind, and SKILL.md does not mention it")
     for what, takes in unsaid.items():
         source, offset = facts.acts[what]
         together = sends and any(unsaid.values())

@@ -41,6 +41,11 @@ PREREQUISITE_RULES: Final = (
     ScanRule("strange-registry", "download and run", "a package is installed from a registry that is not the usual one",
          "Whatever its name, what is installed comes from whoever runs that registry, and runs its own set-up scripts.",
          "publish it in the usual registry, or let the user set another one", "medium", "medium"),
+    ScanRule("unnamed-registry", "download and run", "a package is said to come from an internal registry, and none is named",
+         "Anybody can register its name in the public registry, from where it is then installed.",
+         "name the registry in the command that installs it, and reserve the name in the public one", "medium", "medium"),
+    ScanRule("install-script", "download and run", "installing or starting a package runs a download, or code that stands in a command",
+         "Package managers run such entries without asking.", "remove the entry, and ship what it does as a file", "high", "medium"),
     ScanRule("look-alike-package", "download and run", "a package is named almost like a well-known one",
          "Names that differ by a letter are registered to be installed by mistake.", "check the name; if it is right, say in SKILL.md what the package is", "medium", "medium"),
 )  # fmt: skip
@@ -113,7 +118,17 @@ _PROSE: Final = (
     ),
     pattern(
         "standing-order",
-        r"\b(?:upload|transmit|send|forward|back ?up)\b[^\n.]{0,100}?\b(?:our|my|the) (?:central |remote |intranet |external |mlops |company |backup ){1,3}(?:\w+ )?(?:server|endpoint|collector|backend|webhook)\b",
+        r"\b(?:for (?:each|every)|all|each|every|any)\b[^\n.]{0,30}?\b(?:e-?mails?|messages?|replies|conversations?)\b[^\n.]{0,20}?\b(?:forward|bcc|cc|copy|send)\b (?:it|them|a copy)\b[^\n.]{0,20}? to [\w.+-]{1,40}@[\w-]{1,40}\.",
+        "forward", "bcc", "cc", "copy", "send",
+    ),
+    pattern(
+        "standing-order",
+        r"\b(?:after|whenever|every time|once|upon)\b[^\n.]{0,60}?\b(?:any|every|each|all)\b[^\n]{0,80}?\b(?:must|always|shall|required to)\b[^\n.]{0,20}?\b(?:send|e-?mail|upload|forward|transmit)\b [^\n.]{0,60}?\b(?:to|via|by)\b",
+        "send", "mail", "upload", "forward", "transmit",
+    ),
+    pattern(
+        "standing-order",
+        r"\b(?:upload|transmit|send|forward|back ?up)\b(?:[^\n.]|\.(?=\w)){0,100}?\b(?:our|my|the) (?:central |remote |intranet |external |mlops |company |backup ){1,3}(?:\w+ )?(?:server|endpoint|collector|backend|webhook)\b",
         "server", "endpoint", "collector", "backend", "webhook",
     ),
 )  # fmt: skip
@@ -133,6 +148,14 @@ _RUN_IT: Final = re.compile(
 )
 _GIVES_PASSWORD: Final = re.compile(r"\b(?:set|export|add|store)\s{1,3}[A-Z][A-Z0-9_]{1,60}_PASSWORD\b")
 _PIPED: Final = re.compile(r"\bcurl\b[^\n|]{1,300}\|\s{0,3}(?:sudo )?(?:ba|z)?sh\b")
+_INTERNAL: Final = re.compile(
+    r"\b(?:install\w{0,3}|comes?|fetch\w{0,2}|load\w{0,3}|pull\w{0,2}|available|published)\b[^\n.]{0,30}? (?:from|in|on) (?:the |our |your |an? )?(?:internal|company|corporate|intranet)(?: package)? (?:registry|index|feed|pypi|mirror|repository)\b"
+    r"|\b(?:wraps?|wrapper (?:for|around)|helper for|uses?|needs?|requires?|depends on) (?:the |our |an )?(?:internal|company|corporate) (?:package|library|module) [`\"']?[\w@][\w./-]{3,60}",
+    re.IGNORECASE,
+)
+_INDEX: Final = re.compile(
+    r"index-url|--registry|registry\s{0,3}=|https?://[\w.-]{1,80}(?:pypi|npm|registry|artifactory|nexus|jfrog)", re.IGNORECASE
+)
 _NEAR: Final = 260  # characters around a link that are taken for what is said of it
 _MOST_LINKS: Final = 200
 
@@ -153,6 +176,8 @@ def find_prerequisites(source: SourceText) -> Iterator[Hit]:
             continue
         yield Hit(hit.rule, hit.offset, relief=1) if hit.rule == "protection-off" and "://" not in near else hit
     yield from _outside_programs(text)
+    if source.language == "markdown" and (internal := _INTERNAL.search(text)) and not _INDEX.search(text):
+        yield Hit("unnamed-registry", internal.start())
     if "PASSWORD" in text and "curl" in text and (given := _GIVES_PASSWORD.search(text)) and _PIPED.search(text):
         yield Hit("password-to-download", given.start())
 
@@ -183,6 +208,7 @@ _SETTINGS: Final = (
     pattern("redirected-registry", rf"^\s{{0,8}}(?:extra-)?index-url\s{{0,3}}=\s{{0,3}}{_USUAL}https?://|^\s{{0,4}}(?:@[\w-]{{1,40}}:)?registry\s{{0,3}}=\s{{0,3}}{_USUAL}https?://", "index-url", "registry"),
     pattern("redirected-registry", rf"\b(?:PIP_(?:EXTRA_)?INDEX_URL|UV_(?:DEFAULT_|EXTRA_)?INDEX(?:_URL)?|NPM_CONFIG_REGISTRY|npm_config_registry|GOPROXY|YARN_REGISTRY)\s{{0,2}}[=:]\s{{0,2}}[\"']?{_USUAL}https?://", "index", "registry", "goproxy"),
     pattern("strange-registry", rf"\b(?:npm|pnpm|yarn|bun) (?:i|install|add)\b[^\n]{{0,160}}?--registry[ =][\"']?{_USUAL}https?://", "--registry"),
+    pattern("install-script", r'"(?:(?:pre|post)?(?:install|start|pack)|prepare|dependencies)"\s{0,3}:\s{0,3}"[^"\n]{0,200}?(?:\b(?:curl|wget|nc|base64)\b|\b(?:node|python3?|(?:ba|z)?sh) -[ec]\b)', "install", "start", "pack", "prepare"),
     pattern("protection-off", r"\bSet-MpPreference\b[^\n]{0,80}?-Disable\w{3,40}|\bAdd-MpPreference\b[^\n]{0,60}?-Exclusion|\bspctl (?:--master-disable|--global-disable)\b|\bcsrutil disable\b|\bsetenforce 0\b|\bufw disable\b|\bnetsh advfirewall set \w{1,20} state off", "mppreference", "spctl", "csrutil", "setenforce", "ufw", "netsh"),
 )  # fmt: skip
 _INSTALLS: Final = re.compile(

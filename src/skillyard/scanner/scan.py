@@ -27,6 +27,7 @@ from skillyard.scanner.dangerous_commands import (
     find_resource_abuse,
     find_secrets,
     program_in,
+    written_out,
 )
 from skillyard.scanner.finding import LINK, NOT_TEXT, SEVERITIES, Finding, Report, Skipped, WatchReport, lower_severity
 from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, find_padding, misleading_name
@@ -40,7 +41,7 @@ from skillyard.scanner.network import (
     hosts_in,
     network_use,
 )
-from skillyard.scanner.permissions import PRIVILEGE_PATTERNS, ObservedBehavior, compare_declarations, variables_in
+from skillyard.scanner.permissions import ObservedBehavior, compare_declarations, find_privileges, variables_in
 from skillyard.scanner.prerequisites import find_prerequisites, look_alike_packages
 from skillyard.scanner.python_calls import check_python_calls, first_network_call, first_program_start
 from skillyard.scanner.python_flow import Flow, PythonFile, parse_python
@@ -53,6 +54,7 @@ from skillyard.scanner.sources import (
     SourceText,
     decoded,
     evidence_of,
+    inline_programs,
     language_of,
     read_files,
     readings,
@@ -67,7 +69,7 @@ CROSS_FILE_STEP: Final = "all files together"
 _COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
     find_credentials, find_downloads, partial(find, patterns=PERSISTENCE_PATTERNS), find_resource_abuse,
     find_dangerous_calls, partial(find, patterns=OBFUSCATION_PATTERNS), find_flows, partial(find, patterns=NETWORK_PATTERNS),
-    partial(find, patterns=PRIVILEGE_PATTERNS), find_prerequisites, look_alike_packages,
+    find_privileges, find_prerequisites, look_alike_packages,
 )  # fmt: skip
 
 
@@ -134,9 +136,8 @@ class _Scan:
         if file.name.lower() == "skill.md" and not depth:
             self.skill_md = whole
         self.note(whole, *find_hidden_text(whole), *find_padding(whole), *find_secrets(whole))
-        for one in texts:
-            for source in split(file.name, one):
-                self._scan_source(source)
+        for source in (source for one in texts for source in split(file.name, one)):
+            self._scan_source(source)
         self._scan_encoded(whole)
 
     def _scan_inside(self, file: ScannedFile, depth: int, *, is_text: bool) -> None:
@@ -181,17 +182,25 @@ class _Scan:
             for find_commands in _COMMANDS:
                 self.note(source, *find_commands(code))
         self.note(source, *find_injection(source))
-        if source.language == "python" and not self._parse(source):
-            return
-        if source.role == "script":
+        if (source.language != "python" or self._parse(source)) and source.role == "script":
             self._observe(source, code)
+        if (plain := written_out(code)) is not None:
+            self._scan_written_out(code, plain)
+        for program in inline_programs(source):
+            self._scan_source(program)
+
+    def _scan_written_out(self, code: SourceText, plain: SourceText) -> None:
+        """Report what is only found when the pieces of code that are put together are read as one."""
+        before = {hit.rule for find_commands in _COMMANDS for hit in find_commands(code)}
+        hits = [hit for find_commands in _COMMANDS for hit in find_commands(plain) if hit.rule not in before]
+        self.note(plain, *(hit for hit in hits if RULES[hit.rule].severity in ("high", "medium")))
 
     def _parse(self, source: SourceText) -> bool:
         """Read Python as a tree; an example by itself, a script together with the others when all are read."""
         file = parse_python(source)
         if file is None:
-            if source.role == "script":
-                self.note(source, Hit("not-parsed", 0), *find(source, UNPARSED_PYTHON_PATTERNS))
+            unparsed = [] if source.origin or source.role != "script" else [Hit("not-parsed", 0)]
+            self.note(source, *unparsed, *find(source, UNPARSED_PYTHON_PATTERNS))
         elif source.role == "script":
             self.python.append(file)
         else:

@@ -54,6 +54,8 @@ class SourceText:
     """How the text was obtained, when it is not in the file like this, for example `in base64`."""
     fixed_line: int | None = None
     """The line of the file that every finding is reported at, for a text that was taken out of one line."""
+    commented: str = ""
+    """The text with its comments, where they were taken out of `text`, each character where it was."""
 
     @cached_property
     def lower(self) -> str:
@@ -195,7 +197,48 @@ def without_comments(source: SourceText) -> SourceText:
         text = expression.sub(lambda match: " " * len(match[0]), text)
     if "\\\n" in text and source.language != "python":
         text = text.replace("\\\n", "  ")
-    return source if text is source.text else replace(source, text=text)
+    return source if text is source.text else replace(source, text=text, commented=source.text)
+
+
+_INLINE: Final = re.compile(
+    r"\b(node|bun|deno eval|python[0-9.]{0,5})\s{1,3}(?:-[a-zA-Z-]{1,20}\s{1,3}){0,2}?(?:-[ec]\s{0,3}|(?<=eval )\s{0,3})([\"'])"
+    r"|\b(node|bun|python[0-9.]{0,5})\b[^\n;|&]{0,60}?<<-?\s{0,2}[\"']?(\w{1,20})[\"']?[^\n]{0,60}\n"
+)
+_LONGEST_INLINE: Final = 20_000
+_MOST_INLINE: Final = 20
+
+
+def _line_of(word: str, text: str, start: int, most: int) -> int:
+    """Where a line that is only this word begins; -1 when there is none."""
+    at = text.find(word, start, most)
+    while at >= 0:
+        line = text.rfind("\n", 0, at) + 1
+        if text[line : at + len(word) + 20].partition("\n")[0].strip() == word:
+            return line
+        at = text.find(word, at + len(word), most)
+    return -1
+
+
+def inline_programs(source: SourceText) -> Iterator[SourceText]:
+    """The programs that a shell text hands to an interpreter in a command, between quotes or as the lines that follow."""
+    if source.language != "shell":
+        return
+    text = source.text
+    for number, match in enumerate(_INLINE.finditer(text)):
+        if number == _MOST_INLINE:
+            return
+        start, most = match.end(), match.end() + _LONGEST_INLINE
+        if quote := match[2]:
+            end = text.find(quote, start, most)
+            while quote == '"' and end > 0 and text[end - 1] == "\\":
+                end = text.find(quote, end + 1, most)
+        else:
+            end = _line_of(match[4], text, start, most)
+        if end > start:
+            program = text[start:end]
+            language: Language = "python" if (match[1] or match[3]).startswith("python") else "javascript"
+            program = program.replace('\\"', '"').replace("\\$", "$") if quote == '"' else program
+            yield SourceText(source.file, program, language, source.role, source.position(start)[0], "inside a command")
 
 
 def _markdown(name: str, text: str) -> Iterator[SourceText]:

@@ -136,6 +136,7 @@ ROUTERS: Final = (
     administration.approval_routes,
     administration.version_approval_routes,
     agents.routes,
+    agents.machine_routes,
     tools_and_memory.memory_routes,
     tools_and_memory.tool_routes,
     tools_and_memory.mcp_routes,

@@ -127,7 +127,8 @@ class WorkspaceOptions:
     def mounts(self, folder: str) -> tuple[ReadOnlyMount, ...]:
         """The folders of skills as a session over `folder` that begins now would see them."""
         given = self.skills(folder) if callable(self.skills) else self.skills
-        return tuple(one if isinstance(one, ReadOnlyMount) else ReadOnlyMount(one) for one in given)
+        mounts = (one if isinstance(one, ReadOnlyMount) else ReadOnlyMount(one) for one in given)
+        return tuple(replace(mount, without_compiled=True) for mount in mounts)
 
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {

@@ -24,6 +24,19 @@ export function agentBody({ name, description, system_prompt, model, settings, s
   };
 }
 
+export type MachineAgent = components["schemas"]["MachineAgent"];
+
+/** The coding agents of this machine with the skills in their folders; none for who does not sit there. */
+export const codingAgentsQuery = () =>
+  queryOptions({
+    queryKey: ["coding-agents"],
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/coding-agents", { signal }))).agents,
+    staleTime: 10_000,
+  });
+
+/** Put a skill into the folder of a coding agent, or take it out. */
+export const linkSkill = (body: components["schemas"]["SkillInAgent"]) => answer(api.PUT("/api/v1/coding-agents", { body }));
+
 export const agentsQuery = () =>
   queryOptions({
     queryKey: ["agents", "list"],

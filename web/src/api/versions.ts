@@ -42,5 +42,5 @@ export const canAgree = (code: string): code is Agreement => code in AGREED;
 export const rollbackTo = ({ id, version, agreed }: { id: string; version: string; agreed: readonly Agreement[] }) => {
   const members = { force: false, accept_signer: false, accept_source: false };
   for (const code of agreed) members[AGREED[code]] = true;
-  return answer(api.POST("/api/v1/skill-definitions/{id}/rollback", { params: { path: { id } }, body: { version, ...members } }));
+  return answer(api.POST("/api/v1/skill-definitions/{id}/rollback", { params: { path: { id } }, body: { version, dependencies: true, ...members } }));
 };

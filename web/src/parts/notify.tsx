@@ -4,7 +4,9 @@ import { lazy, Suspense, useSyncExternalStore } from "react";
 
 import { fetched } from "@/api/parts";
 import { asProblem } from "@/api/problem";
+import { language } from "@/i18n";
 import { meaningOf } from "@/i18n/chinese";
+import { common } from "@/i18n/common";
 
 import { sentence } from "./sentence";
 
@@ -17,7 +19,7 @@ export function notify(notice: NotificationData): void {
   wanted = true;
   for (const listener of listeners) listener();
   fetched(import("@mantine/notifications")).then(
-    ({ notifications }) => notifications.show(notice),
+    ({ notifications }) => notifications.show({ closeButtonProps: { "aria-label": common[language()].close }, ...notice }),
     () => undefined, // what draws it fails as well, and says so
   );
 }

@@ -102,24 +102,10 @@ def link_command(arguments: argparse.Namespace) -> int:
         raise UsageProblem("link it where?", hint=f"skillyard link {arguments.name} --to auto; `skillyard agents detected`")
     folders = target_folders(arguments)
     catalog, skill = open_skill(arguments, arguments.name)
-    if skill.state in ("off", "manual"):
-        raise UsageProblem(
-            f"{skill.id} is {skill.state}, and agents would offer it",
-            hint=skill.reason or f"skillyard state {skill.id} automatic, then link it",
-        )
-    registry = open_registry(arguments)
-    directory = os.path.abspath(skill.directory)  # noqa: PTH100 # links stay as they are
-    known = next((link for link in registry.links.links() if link.path == directory), None)  # a copy stands for what it is of
-    if known is not None:
-        skill_id, source = known.skill_id, known.source
-    elif skill.source == "installed":
-        skill_id, current = registry.current_folder(skill.slug)
-        source = str(current)
-    else:
-        skill_id, source = None, directory
+    reports = open_registry(arguments).link_into(skill, folders, copy=_copies(arguments))
     if skill.source == "project" and not arguments.in_project:  # perhaps a namesake of what was meant
+        directory = os.path.abspath(skill.directory)  # noqa: PTH100 # links stay as they are
         screen.note(f"{skill.slug} is the skill of this project, {directory}: now the agents have it in every project")
-    reports = registry.links.add(skill.slug, source, folders, skill_id=skill_id, copy=_copies(arguments))
     record_audit_event(screen, lambda: catalog.records().database, "agents.link", *_changed(reports))
     return _ended(screen, reports)
 

@@ -84,7 +84,7 @@ def _draw_inspection(screen: Screen, one: SkillInspection) -> None:
     for sentence in power_lines(one.powers.sentences()):
         screen.line(sentence, indent=2)
     for sentence in one.unmet:
-        screen.line(f"needs: {sentence}", indent=2)
+        screen.line(f"needs: {shorten(sentence, 300)}", indent=2)
     if one.difference is not None and not one.unchanged:
         _draw_files(screen, one.difference, lines=False)
 
@@ -305,7 +305,7 @@ def _draw_needs(screen: Screen, needs: Sequence[Need], before: str) -> None:
         last = index == len(needs) - 1
         named = need.name + (f" {need.version}" if need.version else "")
         kind = _KINDS.get(need.kind, need.kind)
-        wanted = f"(wanted: {single_line(need.wanted)})" if need.wanted != need.name else ""
+        wanted = f"(wanted: {shorten(single_line(need.wanted), 80)})" if need.wanted != need.name else ""
         state = f"met, {need.where}" if need.met and need.where else "met" if need.met else f"MISSING: {need.hint}"
         words = (kind, single_line(named), wanted, single_line(state), "(*)" if need.repeated else "")
         branch = "└── " if last else "├── "

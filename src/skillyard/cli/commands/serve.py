@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import gc
 import os
 import signal
 import sys
@@ -254,6 +255,14 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
 
 def serve_command(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
+    gc.disable()  # it would look again and again through what is loaded and stays; the server enables it when it has everything
+    try:
+        return _serve_here(arguments)
+    finally:
+        gc.enable()
+
+
+def _serve_here(arguments: argparse.Namespace) -> int:
     try:
         from skillyard.database import database_url
         from skillyard.server import ListenOptions, serve

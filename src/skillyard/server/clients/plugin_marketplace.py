@@ -1,8 +1,10 @@
 """A plugin marketplace for Claude Code: `/plugin marketplace add http://…/.claude-plugin/marketplace.json`.
 
 Each skill is a plugin in a git repository of its own, made from the current version: one commit, always the same for the
-same version, so that the marketplace can name it. It is cloned by git's smart HTTP protocol, of which one commit needs little:
-version 0, which every client understands, is a list of references, then a pack file (gitprotocol-pack, gitprotocol-http).
+same version, so that the marketplace can name it. The marketplace is such a repository too, with all plugins inside, for
+clients that clone its address. No commit has a parent: what was withdrawn is in none that can be fetched. They are cloned by
+git's smart HTTP protocol, of which one commit needs little: version 0, which every client understands, is a list of references,
+then a pack file (gitprotocol-pack, gitprotocol-http).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -207,7 +209,7 @@ _GIT: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "for git", 
 @routes.get("/marketplace.json", responses=READ_PROBLEMS, include_in_schema=False)
 def marketplace(service: CurrentServices, request: Request) -> dict[str, Any]:
     """Every skill as a plugin."""
-    base = str(request.base_url).rstrip("/")
+    base = _base(request)
     plugins = collect_shapes(offered_skills(service), lambda skill: _entry(service, skill, base))
     return {"name": _NAME, "owner": {"name": "Skillyard"}, "plugins": plugins}
 
@@ -217,40 +219,146 @@ def references(
     service: CurrentServices, skill: _Skill, git_service: Annotated[str, Query(alias="service", max_length=40)] = ""
 ) -> Response:
     """What git asks first of the repository of a plugin."""
-    if git_service != "git-upload-pack":
-        raise InvalidInput("the repository is only fetched from, by git's smart protocol", hint="clone it with git")
+    _require_fetch(git_service)
     newest = current_version(service, offered_skill(service, skill).skill_id)
-    return Response(advertisement(_commit_id(service, newest)), headers=_FRESH, media_type=ADVERTISED)
+    return Response(advertisement(_commit_id(_commit_file(service, newest))), headers=_FRESH, media_type=ADVERTISED)
 
 
 @routes.post("/plugins/{skill}.git/git-upload-pack", responses=_GIT, response_class=Response)
 async def fetch(service: CurrentServices, request: Request, skill: _Skill) -> Response:
     """The content of the repository of a plugin."""
-    too_large = ArchiveTooLarge("the request is too long", hint="fetch with git", limit=_LARGEST)
-    body = await read_body(request, _LARGEST, too_large)
-    git_request = decompressed_body(body, request.headers.get("content-encoding", ""))
+    git_request = await _git_request(request)
     data = await run_in_threadpool(_pack_for, service, skill, git_request)
     return Response(data, headers=_FRESH, media_type=RESULT)
+
+
+@routes.get("/marketplace.git/info/refs", responses=_GIT, response_class=Response)
+@routes.get("/info/refs", responses=_GIT, response_class=Response, include_in_schema=False)
+def marketplace_references(
+    service: CurrentServices, request: Request, git_service: Annotated[str, Query(alias="service", max_length=40)] = ""
+) -> Response:
+    """What git asks first of the repository of the marketplace; the address of the server is one of it, too."""
+    _require_fetch(git_service)
+    return Response(
+        advertisement(_commit_id(_marketplace_file(service, _base(request)))), headers=_FRESH, media_type=ADVERTISED
+    )
+
+
+@routes.post("/marketplace.git/git-upload-pack", responses=_GIT, response_class=Response)
+@routes.post("/git-upload-pack", responses=_GIT, response_class=Response, include_in_schema=False)
+async def fetch_marketplace(service: CurrentServices, request: Request) -> Response:
+    """The content of the repository of the marketplace: its lists, and every plugin."""
+    git_request = await _git_request(request)
+    data = await run_in_threadpool(_marketplace_pack, service, _base(request), git_request)
+    return Response(data, headers=_FRESH, media_type=RESULT)
+
+
+def _base(request: Request) -> str:
+    return str(request.base_url).rstrip("/")
+
+
+def _require_fetch(git_service: str) -> None:
+    if git_service != "git-upload-pack":
+        raise InvalidInput("the repository is only fetched from, by git's smart protocol", hint="clone it with git")
+
+
+async def _git_request(request: Request) -> bytes:
+    too_large = ArchiveTooLarge("the request is too long", hint="fetch with git", limit=_LARGEST)
+    body = await read_body(request, _LARGEST, too_large)
+    return decompressed_body(body, request.headers.get("content-encoding", ""))
 
 
 def _pack_for(service: OrganisationServices, skill: str, git_request: bytes) -> bytes:
     """The answer for the version whose commit is wanted; a marketplace that was read before may name an older one."""
     commit_id = wanted_commit(git_request)
     for one in usable_versions(service, offered_skill(service, skill).skill_id):
-        if _commit_id(service, one) == commit_id:
-            return upload_pack_result(Commit(commit_id, _commit_file(service, one).read_bytes()[20:]), git_request)
+        if _commit_id(file := _commit_file(service, one)) == commit_id:
+            return upload_pack_result(_read_commit(file), git_request)
     raise VersionNotFound(f"{skill} has no commit {commit_id}", hint="update the marketplace")
+
+
+def _marketplace_pack(service: OrganisationServices, base: str, git_request: bytes) -> bytes:
+    """The answer for the marketplace as it is now, and for no earlier one: that may hold what was withdrawn since."""
+    commit = _read_commit(_marketplace_file(service, base))
+    if (wanted := wanted_commit(git_request)) != commit.id:
+        raise VersionNotFound(f"the marketplace is no longer at commit {wanted}", hint="fetch again")
+    return upload_pack_result(commit, git_request)
 
 
 def _entry(service: OrganisationServices, skill: InstalledSkill, base: str) -> dict[str, Any]:
     one = current_version(service, skill.skill_id)
-    source = {"source": "url", "url": f"{base}/plugins/{skill.skill_id}.git", "sha": _commit_id(service, one)}
+    source = {"source": "url", "url": f"{base}/plugins/{skill.skill_id}.git", "sha": _commit_id(_commit_file(service, one))}
     return {"name": skill.skill_id, "source": source, "description": skill.description, "version": one.label}
 
 
-def _commit_id(service: OrganisationServices, one: NumberedVersion) -> str:
-    with _commit_file(service, one).open("rb") as file:
-        return file.read(20).hex()
+def _commit_id(file: Path) -> str:
+    with file.open("rb") as opened:
+        return opened.read(20).hex()
+
+
+def _read_commit(file: Path) -> Commit:
+    data = file.read_bytes()
+    return Commit(data[:20].hex(), data[20:])
+
+
+def _write_commit(file: Path, commit: Commit) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(file, bytes.fromhex(commit.id) + commit.pack)
+
+
+_MOST_INSIDE: Final = 128 * 1024 * 1024
+"""Bytes of the plugins that are inside the repository of the marketplace; the others are repositories beside it."""
+_KEPT: Final = 8
+"""Repositories of the marketplace that are kept: callers may see different skills."""
+
+
+def _marketplace_file(service: OrganisationServices, base: str) -> Path:
+    """The file with id and pack of the commit of the marketplace that the caller sees, made once."""
+    chosen = collect_shapes(offered_skills(service), lambda skill: (skill, current_version(service, skill.skill_id)))
+    inside, size = set(), 0
+    for skill, one in chosen:
+        size += one.version.size_bytes
+        if size <= _MOST_INSIDE:
+            inside.add(skill.skill_id)
+    parts = [[one.version.skill_id, one.version.version, one.label, one.version.digest] for _, one in chosen]
+    text = json.dumps([parts, "" if len(inside) == len(chosen) else base])
+    folder = Path(service.catalog.data_directory, "cache/plugin-repositories/-marketplace")
+    file = folder / f"{hashlib.sha256(text.encode()).hexdigest()}.git"
+    if not file.exists():
+        seconds = max((one.epoch // 1_000_000 for _, one in chosen), default=0)
+        files = _marketplace_files(service, chosen, inside, base)
+        _write_commit(file, build_commit(files, message="The skills of this server", seconds=seconds))
+        for old in sorted(folder.glob("*.git"), key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT:]:
+            old.unlink(missing_ok=True)
+    return file
+
+
+def _marketplace_files(
+    service: OrganisationServices, chosen: Sequence[tuple[InstalledSkill, NumberedVersion]], inside: set[str], base: str
+) -> Iterator[tuple[str, bytes, bool]]:
+    """The lists of plugins that clients look for, and the plugins that are `inside`."""
+    entries, for_codex = [], []
+    for skill, one in chosen:
+        entry, path = _entry(service, skill, base), f"./plugins/{skill.skill_id}"
+        local = skill.skill_id in inside
+        entries.append(entry | {"source": path} if local else entry)
+        for_codex.append({
+            "name": skill.skill_id,
+            "source": {"source": "local", "path": path} if local else entry["source"],
+            "policy": {"installation": "AVAILABLE", "authentication": "ON_INSTALL"},
+            "category": "Skills",
+        })  # fmt: skip
+        if local:
+            yield from ((f"plugins/{skill.skill_id}/{name}", data, runs) for name, data, runs in _files(service, one))
+    about = {"name": _NAME, "owner": {"name": "Skillyard"}, "plugins": entries}
+    for name in (".claude-plugin/marketplace.json", ".github/plugin/marketplace.json"):
+        yield name, _json(about), False
+    codex = {"name": _NAME, "interface": {"displayName": "Skillyard"}, "plugins": for_codex}
+    yield ".agents/plugins/marketplace.json", _json(codex), False
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _commit_file(service: OrganisationServices, one: NumberedVersion) -> Path:
@@ -259,9 +367,7 @@ def _commit_file(service: OrganisationServices, one: NumberedVersion) -> Path:
     file = folder / f"{one.version.version}-{one.label}.git"
     if not file.exists():
         message, seconds = f"{one.version.skill_id} {one.label}", one.epoch // 1_000_000
-        commit = build_commit(_files(service, one), message=message, seconds=seconds)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(file, bytes.fromhex(commit.id) + commit.pack)
+        _write_commit(file, build_commit(_files(service, one), message=message, seconds=seconds))
     return file
 
 
@@ -271,7 +377,7 @@ def _files(service: OrganisationServices, one: NumberedVersion) -> Iterator[tupl
     about: dict[str, Any] = {"name": skill_id, "version": one.label, "description": metadata.description}
     about |= {"author": {"name": metadata.author}} if metadata.author else {}
     about |= {key: value for key in ("license", "homepage") if (value := getattr(metadata, key))}
-    yield ".claude-plugin/plugin.json", (json.dumps(about, indent=2, ensure_ascii=False) + "\n").encode(), False
+    yield ".claude-plugin/plugin.json", _json(about), False
     yield PLUGIN_JSON, skill_plugin_json(skill_id, one.label, metadata), False
     with zipfile.ZipFile(io.BytesIO(package_bytes(service, one.version))) as package:
         for entry in package.infolist():

@@ -300,9 +300,17 @@ class AuthenticationMiddleware:
             return _check_csrf(caller, scope, headers)
         if local:
             return LOCAL_USER
-        if self._public_routes.holds(scope):
+        if self._public_routes.holds(scope) and not _takes_page_for_skill(scope):
             return ANONYMOUS
         raise SignInRequired("this server needs a key", hint=_SIGN_IN)
+
+
+def _takes_page_for_skill(scope: Scope) -> bool:
+    """Whether a program wants what is at the bare address, as `npx skills add` does where it finds no list: no page, then.
+
+    It shows the status of a refusal, and of a page only that it is no skill.
+    """
+    return scope["path"] == "/" and not is_page_request(scope)
 
 
 def address_of(scope: Scope) -> str:

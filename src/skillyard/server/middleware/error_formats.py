@@ -37,7 +37,14 @@ _ARD_CODES: Final[Mapping[int, str]] = {
 }
 _NOT_DESCRIBED: Final = re.compile(r"[^ !#-\[\]-~]")
 """Characters that an `error_description` of OAuth has not got (RFC 6749, 5.2)."""
+_GIT_KEY: Final = (
+    "git takes a key as the password of any name: type it when asked, or keep it in ~/.netrc (machine HOST login key password"
+    " sky_...) or in a credential helper; `skillyard keys create` makes one on the server"
+)
 _OAUTH: Final = frozenset({"/oauth/register", "/oauth/token", "/oauth/revoke"})
+_MARKETPLACE: Final = tuple(
+    f"{place}/{service}" for place in ("", "/marketplace.git") for service in ("info/refs", "git-upload-pack")
+)
 _CLAWHUB: Final = (
     "/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami", "/api/v1/stars",
     "/api/v1/transfers", "/api/v1/publishers", "/api/v1/packages", "/api/v1/skills-sh", "/api/cli",
@@ -68,9 +75,12 @@ def _oauth(status: int, problem: Mapping[str, Any]) -> Response:
 
 
 def _git(status: int, problem: Mapping[str, Any]) -> Response:
-    """Git asks its user for name and password only when the answer wants them."""
-    headers = {"WWW-Authenticate": 'Basic realm="skillyard"'} if status == 401 else None
-    return PlainTextResponse(f"{str(problem['code']).replace('_', ' ')}: {_sentence(problem, '')}", status, headers)
+    """Git asks its user for name and password only when the answer wants them, and shows its text when they are wrong."""
+    kind = str(problem["code"]).replace("_", " ")
+    if status != 401:
+        return PlainTextResponse(f"{kind}: {_sentence(problem, '')}", status)
+    headers = {"WWW-Authenticate": 'Basic realm="Skillyard: any name, and a key (sky_...) as the password"'}
+    return PlainTextResponse(f"{kind}: {problem['detail']} ({_GIT_KEY})", status, headers)
 
 
 def _ard(status: int, problem: Mapping[str, Any]) -> Response:
@@ -110,7 +120,7 @@ def _writer(path: str) -> _Writer | None:
         return _a2a
     if path in _OAUTH:
         return _oauth
-    if path.startswith("/plugins/") and ".git/" in path:
+    if (path.startswith("/plugins/") and ".git/" in path) or path in _MARKETPLACE:
         return _git
     return _clawhub if any(path == prefix or path.startswith(f"{prefix}/") for prefix in _CLAWHUB) else None
 

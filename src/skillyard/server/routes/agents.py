@@ -1,19 +1,23 @@
-"""Agents over HTTP: defined, changed, and shown with the exact prompt that each comes to, also while it is being written."""
+"""Agents over HTTP: defined, changed, and shown with the exact prompt that each comes to; coding agents of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Mapping
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from skillyard.access import set_audit_subject
 from skillyard.agent_definitions import AgentDraft, AgentPrompt, AgentSkill, choose_agent_skill, write_agent_prompt
-from skillyard.errors import SkillNotFound
+from skillyard.coding_agents import LinkCheck, LinkReport, chosen_agents, coding_agents, skills_folders
+from skillyard.coding_agents.skill_links import LinkForm, LinkState
+from skillyard.errors import PermissionDenied, SkillNotFound
+from skillyard.paths import real_path
 from skillyard.permissions import CommandPolicy, RuleLevel
 from skillyard.prompt import Style
-from skillyard.server.authorization import UNRECORDED, require_scope
+from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_scope, sits_here
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.shapes import Answer, Listed, RequestBody, ResponseShape, listed
@@ -225,3 +229,87 @@ def _chosen(service: OrganisationServices, choice: AgentSkillChoice, existing: C
         if choice.skill not in existing:
             raise
         return AgentSkill(choice.skill, choice.version_lock, choice.auto_update)
+
+
+machine_routes: Final = APIRouter(
+    prefix="/api/v1/coding-agents", tags=["coding agents"], dependencies=[require_scope("skills:read")]
+)
+
+
+class LinkedSkill(BaseModel):
+    """A skill in the folder of a coding agent; `skill` is its id in the catalog, while it is there."""
+
+    name: str
+    skill: str | None
+    path: str
+    form: LinkForm
+    state: LinkState
+
+
+class MachineAgent(BaseModel):
+    """A coding agent on this machine, the folder it has for skills of the user, and what Skillyard has put into its folders."""
+
+    name: str
+    title: str
+    folder: str
+    skills: list[LinkedSkill]
+
+
+class MachineAgents(BaseModel):
+    """The coding agents that are `here`: nobody is told who does not sit at this machine."""
+
+    here: bool
+    agents: list[MachineAgent]
+
+
+class SkillInAgent(RequestBody):
+    """Which skill is to be in the folder of which coding agent, or in it no more."""
+
+    skill: str = Field(min_length=1, max_length=300)
+    agent: str = Field(min_length=1, max_length=100)
+    linked: bool
+
+
+@machine_routes.get("", responses=READ_PROBLEMS)
+def list_coding_agents(service: CurrentServices, request: Request, caller: CurrentCaller) -> Answer[MachineAgents]:
+    """The coding agents of this machine, and the skills that were put into their folders, for who sits there without a key."""
+    if not sits_here(request, caller):
+        return Answer(data=MachineAgents(here=False, agents=[]))
+    ids = {real_path(skill.directory): skill.id for skill in service.catalog.all() if skill.status != "shadowed"}
+    links = [check for check in service.registry.links.check() if check.state != "withdrawn"]
+    agents = [
+        MachineAgent(
+            name=agent.name,
+            title=agent.title,
+            folder=agent.user_skills,
+            skills=[_linked(check, ids) for check in links if agent.name in check.link.agents],
+        )
+        for agent in coding_agents().values()
+        if agent.detected
+    ]
+    return Answer(data=MachineAgents(here=True, agents=agents))
+
+
+@machine_routes.put("", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
+def link_skill(
+    service: CurrentServices, request: Request, caller: CurrentCaller, body: SkillInAgent
+) -> Answer[list[LinkReport]]:
+    """Put a skill into the folder of a coding agent of this machine, or take it out; an edited copy stays."""
+    if not sits_here(request, caller):
+        raise PermissionDenied(
+            "folders of coding agents are changed only by who sits at the server's machine",
+            hint="`skillyard link NAME --to AGENT` does it on your own",
+        )
+    set_audit_subject(f"{body.skill} {'in' if body.linked else 'out of'} {body.agent}")
+    registry, skill = service.registry, service.catalog.get(body.skill)
+    with service.change_lock:
+        if body.linked:
+            folders = skills_folders(chosen_agents([body.agent]))
+            return Answer(data=list(registry.link_into(skill, folders, copy=sys.platform == "win32")))
+        return Answer(data=list(registry.links.remove(skill.slug, [body.agent])))
+
+
+def _linked(check: LinkCheck, ids: Mapping[str, str]) -> LinkedSkill:
+    link = check.link
+    skill = f"installed:{link.skill_id}" if link.skill_id else ids.get(real_path(link.source))
+    return LinkedSkill(name=link.name, skill=skill, path=link.path, form=link.form, state=check.state)

@@ -1,5 +1,5 @@
 /** The agents that were defined. */
-import { Badge, Group, Paper, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
+import { Badge, Box, Group, Paper, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
 import { IconPlus, IconRobot } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -9,6 +9,7 @@ import { type Agent, agentsQuery } from "@/api/agents";
 import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { AgentsOfMachine } from "@/parts/CodingAgents";
 import { EmptyState } from "@/parts/EmptyState";
 import { visible } from "@/parts/foreign";
 import { ButtonLink } from "@/parts/links";
@@ -48,6 +49,9 @@ export function AgentsPage() {
           )
         }
       </Loaded>
+      <Box mt="xl">
+        <AgentsOfMachine />
+      </Box>
     </Page>
   );
 }

@@ -16,7 +16,7 @@ export const insights = words(
     ofSkill: "Skill",
     anySkill: "All skills",
     chart: (days: number) => `Runs in the last ${days} days`,
-    turnsOf: (turns: string, failed: string) => `${turns} chat turns, ${failed} of them failed`,
+    turnsOf: (turns: string, failed: string) => `${turns === "1" ? "1 chat turn" : `${turns} chat turns`}, ${failed} of them failed`,
     good: "Succeeded",
     bad: "Failed",
     other: "Cancelled or refused",

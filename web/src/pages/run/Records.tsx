@@ -10,6 +10,7 @@ import { visible } from "@/parts/foreign";
 import { Section } from "@/parts/Section";
 
 import { runs } from "../runs/words";
+import { limitValue } from "./limits";
 
 export function MemoryWrites({ writes }: { writes: RunDetail["memory_writes"] }) {
   const t = useText(runs);
@@ -45,14 +46,15 @@ export function MemoryWrites({ writes }: { writes: RunDetail["memory_writes"] })
 
 export function Limits({ limits }: { limits: RunDetail["limits"] }) {
   const t = useText(runs);
+  const format = useFormat();
   return (
     <Section title={t.limits} lead={t.limitsWhy} empty={!limits.length && t.noLimits}>
       <DataTable minWidth={380} dense columns={[t.limit, t.value, t.by]}>
         {limits.map((limit) => (
           <Table.Tr key={limit.name}>
-            <Table.Td>{limit.name}</Table.Td>
+            <Table.Td title={limit.name}>{t.limitNames[limit.name] ?? limit.name}</Table.Td>
             <Table.Td>
-              <bdi>{visible(typeof limit.value === "string" ? limit.value : JSON.stringify(limit.value))}</bdi>
+              <bdi>{visible(limitValue(limit.name, limit.value, format))}</bdi>
             </Table.Td>
             <Table.Td>
               <Group gap={6} wrap="nowrap" align="flex-start">

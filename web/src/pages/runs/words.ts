@@ -91,6 +91,11 @@ export const runs = words(
     notSaved: "Not saved",
     pending: "Not decided",
     importance: "Importance",
+    limitNames: labels({
+      timeout_ms: "Time", memory_mb: "Memory", kernel_memory: "Memory in the kernel", pids: "Processes", cpu_seconds: "Processor time", nofile: "Open files", file_size_mb: "One file",
+      stack_mb: "Stack", core_bytes: "Core dump", tmp_mb: "Temporary files", output_bytes: "Output", result_bytes: "Result", work_mb: "Work folder",
+      work_files: "Files in the work folder", work_levels: "Levels of folders", network: "Network", filesystem: "Files of the workspace", file_metadata: "Names of other files",
+    }),
     limits: "Limits",
     limitsWhy: "What the run was held to, and what held it.",
     noLimits: "Nothing was started, so nothing had to be held.",
@@ -194,6 +199,11 @@ export const runs = words(
     notSaved: "未保存",
     pending: "未决定",
     importance: "重要度",
+    limitNames: {
+      timeout_ms: "时间", memory_mb: "内存", kernel_memory: "内核中的内存", pids: "进程数", cpu_seconds: "处理器时间", nofile: "打开的文件", file_size_mb: "单个文件",
+      stack_mb: "栈", core_bytes: "核心转储", tmp_mb: "临时文件", output_bytes: "输出", result_bytes: "结果", work_mb: "工作文件夹",
+      work_files: "工作文件夹中的文件数", work_levels: "文件夹层数", network: "网络", filesystem: "工作区文件", file_metadata: "其他文件的名称",
+    },
     limits: "限制",
     limitsWhy: "这次运行受到的限制，以及由什么来执行。",
     noLimits: "没有启动任何程序，因此无需限制。",

@@ -5,7 +5,9 @@ import { useQuery } from "@tanstack/react-query";
 import { clientsQuery, installedId, type SkillDetail } from "@/api/skills";
 import { useText } from "@/i18n";
 import { ClientTable } from "@/parts/ClientTable";
+import { SkillInAgents } from "@/parts/CodingAgents";
 import { CopyLine } from "@/parts/CopyLine";
+import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { Section } from "@/parts/Section";
 
@@ -20,6 +22,7 @@ export default function Clients({ skill }: { skill: SkillDetail }) {
   const known = installedId(skill.id);
   return (
     <Stack gap="md" maw={900}>
+      {skill.status === "ok" && <SkillInAgents skill={skill.id} name={visible(skill.name)} />}
       <Section title={known ? t.commands : t.local} lead={known ? t.commandsWhy : t.localWhy}>
         <Stack gap="md">
           {(known ? elsewhere(t, known) : here(t, skill)).map(([label, command]) => (

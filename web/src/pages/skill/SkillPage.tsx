@@ -1,9 +1,9 @@
 /** One skill: what it says, holds, may do, which versions it has, who can load it, and a form to run it. */
-import { Alert, Badge, Box, Skeleton, Stack, Tabs, Text, Tooltip } from "@mantine/core";
+import { Alert, Badge, Box, Code, Skeleton, Stack, Tabs, Text, Tooltip } from "@mantine/core";
 import { IconBook, IconChecklist, IconDevices, IconFiles, IconHistory, IconLayoutDashboard, IconPackageOff, IconPlayerPlay, IconShield, IconTargetArrow, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, type ReactNode, Suspense, useEffect, useRef } from "react";
 
 import { fetched } from "@/api/parts";
 import { asProblem } from "@/api/problem";
@@ -20,6 +20,7 @@ import { GRAVITY, ScanBadge } from "@/parts/ScanBadge";
 import { scanned } from "@/parts/scanWords";
 import { AsksBadge, StateBadge } from "@/parts/StateBadge";
 import { visible } from "@/parts/foreign";
+import { sentence } from "@/parts/sentence";
 import { WithdrawalBadge } from "@/parts/WithdrawalBadge";
 
 import { Actions } from "./Actions";
@@ -72,6 +73,16 @@ function OneSkill({ skill }: { skill: SkillDetail }) {
     ["safety", IconShield, <Safety skill={skill} key="safety" />, verdict && verdict.findings > 0 ? verdict.findings : undefined],
   ] as [keyof typeof t.tabs, Icon, ReactNode, number?][];
   const shown = tabs.find(([name]) => name === tab)?.[0] ?? "overview";
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // On a phone the tabs are wider than the screen: the chosen one is brought into sight.
+    const all = list.current;
+    const one = all?.querySelector<HTMLElement>("[aria-selected=true]");
+    if (!all || !one) return;
+    const watching = new ResizeObserver(() => (all.scrollLeft = one.offsetLeft - all.offsetLeft - (all.clientWidth - one.offsetWidth) / 2));
+    watching.observe(all);
+    return () => watching.disconnect();
+  }, [shown]);
   return (
     <Frame skill={skill} whole={shown === "overview"}>
       <Tabs
@@ -79,7 +90,7 @@ function OneSkill({ skill }: { skill: SkillDetail }) {
         onChange={(value) => void navigate({ search: value === "overview" || !value ? {} : { tab: value }, replace: true, resetScroll: false })}
         classNames={{ list: classes.tabs }}
       >
-        <Tabs.List mb="lg">
+        <Tabs.List mb="lg" ref={list}>
           {tabs.map(([name, Icon, , count]) => (
             <Tabs.Tab
               key={name}
@@ -169,7 +180,11 @@ function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean;
         )}
         {skill.withdrawal && (
           <Alert variant="light" color={skill.withdrawal === "deprecated" ? "yellow" : "red"} mb="lg" title={s.withdrawnTitle[skill.withdrawal]}>
-            <bdi>{visible(skill.withdrawn ?? "")}</bdi>
+            <bdi>
+              {sentence(visible(skill.withdrawn ?? ""))
+                .split("`")
+                .map((part, index) => (index % 2 ? <Code key={index}>{part}</Code> : part))}
+            </bdi>
           </Alert>
         )}
         {skill.asks_first && <Approval skill={skill} />}
