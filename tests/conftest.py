@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import itertools
@@ -406,6 +407,19 @@ def _statements_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "make_engine", sharing)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_once() -> Iterator[None]:
+    """Read the certificates of the machine once: each client of HTTP takes 18 ms for it, and `get` makes a client."""
+    if importlib.util.find_spec("httpcore2") is None:  # the tests of an ordinary user
+        yield
+        return
+    import httpcore2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
         yield
 
 
