@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -131,12 +131,14 @@ _SOURCE_FORMS: Final = (
 )
 
 
-def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
-    """Read what a person wrote; a path that exists is taken before a shorthand of the same form.
+def resolve(source: str | Source, *, names: Sequence[str] = ()) -> Source:
+    """Read what a person wrote; a path that exists is taken before a shorthand of the same form. A `Source` stays as it is.
 
     Raises:
         InvalidSource: it cannot be understood, or names a way that is closed (`ext::`, `file://`, options).
     """
+    if isinstance(source, Source):
+        return source
     text = source.strip()
     if not text or text.startswith("-") or not text.isprintable():
         raise InvalidSource(f"{source[:100]!r} is not a source", hint=f"a source is {_SOURCE_FORMS}")
@@ -146,7 +148,7 @@ def resolve(source: str, *, names: tuple[str, ...] = ()) -> Source:
         raise InvalidSource(
             f"{_without_secret(text)!r} is neither an existing path nor an address", hint=f"a source is {_SOURCE_FORMS}"
         )
-    return replace(parsed, names=names)
+    return replace(parsed, names=tuple(names))
 
 
 def _local_source(text: str) -> Source | None:

@@ -233,7 +233,7 @@ class Registry:
             SourceChanged: it comes from another source than the current version.
         """
         request = InstallRequest(
-            _resolved(source, skills),
+            resolve(source, names=skills),
             tuple(skills),
             only=tuple(only),
             expected=expected or {},
@@ -259,7 +259,7 @@ class Registry:
         from skillyard.registry.install_pipeline import inspect_source
 
         return inspect_source(
-            self._pipeline(), InstallRequest(_resolved(source, skills), tuple(skills), dependencies=dependencies)
+            self._pipeline(), InstallRequest(resolve(source, names=skills), tuple(skills), dependencies=dependencies)
         )
 
     def update(
@@ -577,13 +577,9 @@ class Registry:
             self.links.accept(link)
         return self._followed(report)
 
-    def _stops(self) -> frozenset[str]:
-        """The severities at which a finding stops an install: the operator's own file decides, no project's."""
-        from skillyard.scanner import stopping_severities
-
-        return stopping_severities(*self._scan_settings)
-
     def _pipeline(self) -> InstallPipeline:
+        from skillyard.scanner import stopping_severities  # the operator's own file decides what stops an install, no project's
+
         return InstallPipeline(
             self.storage.versions,
             self.storage.operations,
@@ -591,7 +587,7 @@ class Registry:
             self._fetcher,
             partial(unmet_skill_requirements, self.records.read, self.installed.servers, others=self.others),
             self._scanner,
-            self._stops() if self._scanner is not None else frozenset(),
+            stopping_severities(*self._scan_settings) if self._scanner is not None else frozenset(),
             signers=self._signers,
             approval=self.approvals.policy,
             keep=self.versions.keep,
@@ -599,7 +595,3 @@ class Registry:
             links=self._links,
             dependencies=DependencyFinder(self.records.read, self._fetcher, self._pinned, self.others),
         )
-
-
-def _resolved(source: str | Source, skills: Sequence[str]) -> Source:
-    return resolve(source, names=tuple(skills)) if isinstance(source, str) else source
