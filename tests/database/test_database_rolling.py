@@ -15,11 +15,11 @@ import preloaded
 import pytest
 from alembic import command
 from next_release import NEXT_REVISION, become_next_release
-from sqlalchemy import MetaData, Table, delete, insert, inspect, select, text, update
+from sqlalchemy import Connection, MetaData, Table, delete, insert, inspect, select, text, update
 from sqlalchemy.types import JSON, Boolean, DateTime, Float, Integer, LargeBinary, TypeEngine
 
 from skillyard.database import HEAD, METADATA, Database, copy_records, runs
-from skillyard.database.maintenance import OLDEST, configuration
+from skillyard.database.maintenance import OLDEST, configuration, make_tables
 from skillyard.errors import DatabaseUnavailable
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -138,6 +138,28 @@ def test_an_older_server_works_on_while_three_upgrade_the_tables_at_once(
         assert kept == {str(number) for number in range(1, older.rounds + 1) if number % 3}
         for table in METADATA.sorted_tables:
             connection.execute(select(table)).all()
+    database.close()
+
+
+def test_an_upgrade_holds_every_table_before_it_changes_the_first(
+    tmp_path: Path, database_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a writer who waits for the first, and holds one that comes later, may be ended for a deadlock."""
+    database = Database.open(str(tmp_path), database_address, migrate=False)
+    with database.write() as connection:
+        command.upgrade(configuration(connection), OLDEST)
+        tables = set(inspect(connection).get_table_names())
+    held: set[str] = set()
+
+    def look(connection: Connection, revision: str) -> None:
+        locks = "SELECT relation::regclass::text FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ShareRowExclusiveLock'"
+        held.update(connection.execute(text(locks)).scalars() if connection.dialect.name == "postgresql" else tables)
+        make_tables(connection, revision)
+
+    monkeypatch.setattr("skillyard.database.maintenance.make_tables", look)
+    database.upgrade()
+    assert len(tables) > 20
+    assert held == tables
     database.close()
 
 

@@ -17,7 +17,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 
 from skillyard.catalog import SkillCatalog
 from skillyard.mcp import McpHttpApp
-from skillyard.mcp.handshake import VERSIONS
+from skillyard.mcp.handshake import VERSIONS, listed_tools
 from skillyard.tools import SkillTools
 
 Command = Callable[..., StdioServerParameters]
@@ -130,7 +130,7 @@ def test_the_sdk_lists_the_same_tools(version: str, command: Command, shop: Path
 
 def defined(shop: Path) -> list[dict[str, Any]]:
     tools = SkillTools(SkillCatalog.discover(roots=[shop], cache=False), repeat="text")
-    return tools.definitions("mcp", abp_tools=True)
+    return listed_tools(tools.definitions("mcp", abp_tools=True), "")
 
 
 def test_a_handshake_that_is_not_whole_is_left_to_the_sdk(command: Command) -> None:

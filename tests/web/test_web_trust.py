@@ -183,10 +183,10 @@ def test_a_form_that_is_not_saved_is_not_left_without_asking(asking_site: Site, 
     form = page.get_by_role("dialog").first
     form.get_by_role("textbox").first.fill("tea, no sugar")
     page.keyboard.press("Escape")
-    page.get_by_role("dialog", name="Leave without saving?").get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog", name="Leave without saving?").get_by_role("button", name="Cancel").press("Enter")
     expect(form.get_by_role("textbox").first).to_have_value("tea, no sugar")
     page.keyboard.press("Escape")
-    page.get_by_role("dialog", name="Leave without saving?").get_by_role("button", name="Leave").click()
+    page.get_by_role("dialog", name="Leave without saving?").get_by_role("button", name="Leave").press("Enter")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 

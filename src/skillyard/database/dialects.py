@@ -305,6 +305,17 @@ def limit_lock_wait(connection: Connection) -> None:
         connection.execute(text("SET LOCAL lock_timeout = '500ms'"))
 
 
+def hold_writers(connection: Connection, tables: Sequence[str]) -> None:
+    """Let nobody write to `tables` until this transaction ends; it waits for writers as `limit_lock_wait` says.
+
+    Who changes one table after another must have all of them before: a writer who waits for the first, and holds what is
+    needed later, would be ended by PostgreSQL for a deadlock. Readers go on. In SQLite writers exclude each other anyway.
+    """
+    if connection.dialect.name == "postgresql" and tables:
+        quote = connection.dialect.identifier_preparer.quote
+        connection.execute(text(f"LOCK TABLE {', '.join(map(quote, tables))} IN SHARE ROW EXCLUSIVE MODE"))
+
+
 def is_lock_conflict(error: BaseException) -> bool:
     """Whether a transaction failed with `error` because of a lock conflict: it may be retried unchanged."""
     cause = error.__cause__

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
-from skillyard.database.dialects import BUSY_TIMEOUT_S, is_damage, limit_lock_wait, make_file, take_global_lock
+from skillyard.database.dialects import BUSY_TIMEOUT_S, hold_writers, is_damage, limit_lock_wait, make_file, take_global_lock
 from skillyard.database.registry_tables import has_substring_index, make_substring_index
 from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseUnavailable
@@ -118,6 +118,7 @@ def upgrade(connection: Connection) -> str | None:
     if before == HEAD:
         make_substring_index(connection)
         return before
+    hold_writers(connection, inspect(connection).get_table_names())
     make_tables(connection, HEAD)
     return before
 
