@@ -54,10 +54,10 @@ RUNS = (
 PAST = (("text-statistics", 14, 0.02, 40), ("data-processor", 9, 0.08, 380), ("weather-query", 5, 0.15, 1_400))
 """A skill, how often it ran on a day at most, how often it failed, and its milliseconds."""
 ORIGINS = (
-    ("http", "local user", None),
-    ("chat", "local user", "Editor"),
-    ("mcp", "coding agent", None),
-    ("schedule", "local user", None),
+    ("http", "default/local user", None),
+    ("chat", "default/local user", "Editor"),
+    ("mcp", "default/coding agent", None),
+    ("schedule", "default/local user", None),
 )
 SCHEDULES = (
     ("morning-report", {"cron": "0 8 * * mon-fri", "time_zone": "Europe/Berlin"}, "data-processor", {"data": RECORDS}),

@@ -4,7 +4,7 @@ import type { Figures, InsightRow } from "@/api/insights";
 import type { RunSummary } from "@/api/runs";
 import { chatSearch, insightSearch, runsSearch, turnsSearch } from "@/app/search";
 import { COLUMNS, ordered, runsOf, turnsOf, valueOf } from "@/pages/insights/columns";
-import { axisTop, declines, failedShare, failing } from "@/parts/figures";
+import { axisTop, callerName, declines, failedShare, failing } from "@/parts/figures";
 
 const NOTHING: Figures = {
   offered: 0, loaded: 0, followed: 0, succeeded: 0, runs: 0, runs_succeeded: 0, runs_failed: 0, runs_cancelled: 0, runs_cached: 0,
@@ -76,4 +76,8 @@ test("a figure of chats leads to the turns that it counts, and none of other peo
   expect(turnsOf("p95", "skill", row("user:pdf", {}), days)).toBeUndefined();
   expect(turnsSearch({ ...days, stage: "adored", failed: "yes", agent: "Editor" })).toMatchObject({ ...days, stage: undefined, failed: undefined, agent: "Editor" });
   expect([chatSearch({ turn: 3.5 }), chatSearch({ turn: -1 }), chatSearch({ turn: "3" })]).toEqual([{ turn: 3 }, { turn: undefined }, { turn: undefined }]);
+});
+
+test("a caller is called without the organisation that the server has of itself", () => {
+  expect(["default/local user", "acme/ada", "schedule"].map(callerName)).toEqual(["local user", "acme/ada", "schedule"]);
 });

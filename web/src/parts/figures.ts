@@ -64,6 +64,9 @@ export function failing(failed: readonly RunSummary[], succeeded: readonly RunSu
 /** The name of a skill without the source that its id begins with. */
 export const skillName = (id: string): string => id.replace(/^[\w-]+:/, "");
 
+/** A caller as people are called: without the server's own organisation. */
+export const callerName = (id: string): string => id.replace(/^default\//, "");
+
 /** How high an axis goes for counts up to `most`: an even number that is easily read. */
 export function axisTop(most: number): number {
   const unit = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(1, most))));

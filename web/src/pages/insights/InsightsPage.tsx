@@ -12,7 +12,7 @@ import { useFormat } from "@/i18n/format";
 import { Bars } from "@/parts/Bars";
 import { DataTable } from "@/parts/DataTable";
 import { EmptyState } from "@/parts/EmptyState";
-import { skillName } from "@/parts/figures";
+import { callerName, skillName } from "@/parts/figures";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
@@ -203,7 +203,7 @@ function Name({ by, row }: { by: Dimension; row: InsightRow }) {
     );
   return (
     <Text span size="sm" c={row.key ? undefined : "dimmed"}>
-      <bdi>{by === "interface" ? (t.interfaces[row.key] ?? (visible(row.key) || t.unknown)) : visible(row.key) || t.unknown}</bdi>
+      <bdi>{by === "interface" ? (t.interfaces[row.key] ?? (visible(row.key) || t.unknown)) : visible(by === "caller" ? callerName(row.key) : row.key) || t.unknown}</bdi>
     </Text>
   );
 }

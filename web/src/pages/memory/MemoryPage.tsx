@@ -9,6 +9,7 @@ import { forget, memoriesQuery, type Memory } from "@/api/memories";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { EmptyState } from "@/parts/EmptyState";
+import { callerName } from "@/parts/figures";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
@@ -89,7 +90,7 @@ function One({ memory, forget }: { memory: Memory & { score?: number }; forget: 
           <Group gap={6}>
             <Badge color="gray">{types[memory.type] ?? visible(memory.type)}</Badge>
             <Badge color="gray" variant="outline" tt="none">
-              <bdi>{t.owner[memory.owner_type](visible(memory.owner_id))}</bdi>
+              <bdi>{t.owner[memory.owner_type](visible(callerName(memory.owner_id)))}</bdi>
             </Badge>
             {memory.tags.map((tag) => (
               <Badge key={tag} variant="default">

@@ -6,6 +6,7 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { CopyIcon } from "@/parts/CopyIcon";
 import { type Fact, FactList } from "@/parts/FactList";
+import { callerName } from "@/parts/figures";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Section } from "@/parts/Section";
@@ -24,7 +25,7 @@ export function Facts({ run }: { run: RunDetail }) {
       t.facts.caller,
       run.caller && (
         <AnchorLink key="caller" to="/runs" search={{ caller: run.caller }} size="sm">
-          <bdi>{visible(run.caller)}</bdi>
+          <bdi>{visible(callerName(run.caller))}</bdi>
         </AnchorLink>
       ),
     ],

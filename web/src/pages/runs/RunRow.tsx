@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import type { RunSummary } from "@/api/runs";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { callerName } from "@/parts/figures";
 import { visible } from "@/parts/foreign";
 
 import classes from "./RunRow.module.css";
@@ -35,7 +36,7 @@ export function RunRow({ run }: { run: RunSummary }) {
           {run.interface && (t.interfaces[run.interface] ?? run.interface)}
         </Text>
         <Text size="xs" c="dimmed" truncate>
-          <bdi>{visible(run.agent ?? run.schedule ?? run.caller ?? "")}</bdi>
+          <bdi>{visible(run.agent ?? run.schedule ?? callerName(run.caller ?? ""))}</bdi>
         </Text>
       </Box>
       {run.cache_hit && (

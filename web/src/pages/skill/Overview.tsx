@@ -13,7 +13,7 @@ import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 import { Bars, Meter } from "@/parts/Bars";
 import { CopyLine } from "@/parts/CopyLine";
-import { failedShare, skillName } from "@/parts/figures";
+import { callerName, failedShare, skillName } from "@/parts/figures";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
@@ -241,7 +241,7 @@ function By({ by, skill, span }: { by: Dimension; skill: string; span: Span }) {
             <ul className={classes.users}>
               {used.map((row) => {
                 const { runs, loaded } = row.figures;
-                const name = by === "interface" ? (i.interfaces[row.key] ?? visible(row.key)) : visible(row.key);
+                const name = by === "interface" ? (i.interfaces[row.key] ?? visible(row.key)) : visible(by === "caller" ? callerName(row.key) : row.key);
                 const search = runs > 0 ? runsOf(by, row, span, skill) : undefined;
                 return (
                   <li key={row.key}>
