@@ -19,6 +19,12 @@ import preloaded
 import pytest
 from scripted_models import Hold, Say
 
+from skillyard.library import Catalog
+from skillyard.registry import Registry
+from skillyard.server.background.caller_sessions import SessionSlots
+from skillyard.server.organisation_services import OrganisationServices
+from skillyard.server.settings import ServerSettings
+
 RUNS = "/api/v1/runs"
 QUESTIONS = "/api/v1/approvals/questions"
 WAITS = """
@@ -293,3 +299,18 @@ def test_the_question_of_a_killed_server_is_closed(both: Pair) -> None:
     both.processes[1].send_signal(signal.SIGKILL)
     both.processes[1].wait(60)
     assert both.one.get(QUESTIONS).json()["data"] == []
+
+
+def test_a_change_that_another_request_has_seen_already_is_announced_all_the_same(
+    tmp_path: Path, home: Path, make_skill: Callable[..., Path]
+) -> None:
+    catalogs = [Catalog.discover(home=home, cwd=tmp_path, cache=False) for _ in range(2)]
+    slots = SessionSlots(ServerSettings.of(catalogs[0].configuration).workspaces, lasting=False)
+    one, other = (OrganisationServices(catalog, Registry.of(catalog), slots) for catalog in catalogs)
+    make_skill(home / ".agents/skills", "newest")
+    one.catalog.refresh()  # for a request that came meanwhile
+    one.refresh_after_change()
+    assert other.change_lock.changed_elsewhere()
+    other.change_lock.refresh_if_changed(other.catalog.refresh)
+    assert other.catalog.get("newest").slug == "newest"
+    assert not one.change_lock.changed_elsewhere()

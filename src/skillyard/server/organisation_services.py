@@ -106,6 +106,14 @@ class OrganisationServices:
                 self.change_lock.announce()
         return changes
 
+    def refresh_after_change(self) -> None:
+        """Rescan the folders after a change of this process, and announce it.
+
+        It is announced even where the scan finds nothing new: a request that scanned meanwhile has announced nothing.
+        """
+        with self.change_lock:
+            self._refresh()
+
     def _refresh(self) -> Changes:
         changes = self.catalog.refresh()
         self.pending_changes.add(changes.added, changes.changed, changes.removed)

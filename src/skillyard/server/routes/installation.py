@@ -276,7 +276,7 @@ async def _execute(
 
 def _install(service: OrganisationServices, install: Callable[[], InstallReport]) -> InstallSummary:
     report = install()
-    service.refresh_catalog()
+    service.refresh_after_change()
     return InstallSummary(
         operation_id=report.operation_id,
         definitions=[

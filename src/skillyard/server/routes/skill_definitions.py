@@ -132,7 +132,7 @@ def edit(service: CurrentServices, id: str, body: DefinitionEdit) -> Answer[Defi
     if body.isActive not in (None, skill.active):
         change = service.registry.rollback if body.isActive else service.registry.uninstall
         change(skill.skill_id)
-        service.refresh_catalog()
+        service.refresh_after_change()
     return Answer(data=Definition.of(service.registry.installed.skill(skill.skill_id, installed=False)))
 
 
@@ -143,7 +143,7 @@ _Dependencies = Annotated[bool, Query(description="false: also when other skills
 def uninstall(service: CurrentServices, id: str, dependencies: _Dependencies = True) -> Answer[InstallResult]:  # noqa: A002
     """Uninstall a skill, unless others require it; its versions stay, and a rollback brings it back."""
     result = service.registry.uninstall(id, dependencies=dependencies)
-    service.refresh_catalog()
+    service.refresh_after_change()
     return Answer(data=InstallResult.of(result))
 
 
@@ -396,7 +396,7 @@ def yank(service: CurrentServices, id: str, version: str, body: Yank) -> Answer[
             service.registry.rollback(yanked.skill_id, accept_signer=True, accept_source=True, dependencies=False)
         except VersionNotFound:
             service.registry.uninstall(yanked.skill_id, dependencies=False)
-        service.refresh_catalog()
+        service.refresh_after_change()
         yanked = service.registry.installed.version(yanked.skill_id, yanked.version)
     return Answer(data=VersionDetail.of(yanked))
 
@@ -414,7 +414,7 @@ def approve(service: CurrentServices, id: str, version: str, body: VersionVerdic
         decided = approvals.withdraw(chosen.skill_id, chosen.version, reason=body.reason)
     else:
         decided = approvals.approve(chosen.skill_id, chosen.version, digest=body.digest, reason=body.reason)
-    service.refresh_catalog()
+    service.refresh_after_change()
     return Answer(data=VersionDetail.of(decided))
 
 
@@ -427,7 +427,7 @@ def _rolled_back(service: OrganisationServices, name: str, body: Rollback) -> An
         accept_source=body.accept_source,
         dependencies=body.dependencies,
     )
-    service.refresh_catalog()
+    service.refresh_after_change()
     return Answer(data=InstallResult.of(result))
 
 
