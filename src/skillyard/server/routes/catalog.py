@@ -356,5 +356,6 @@ def loading(service: CurrentServices, skill: _Name) -> Answer[list[ClientLoading
     """Which clients load a skill, under which name and description, and why one does not."""
     from skillyard.interop import check_clients
 
-    clients = check_clients(service.catalog.get(skill).directory)
+    known = service.catalog.get(skill)
+    clients = check_clients(known.directory, name=known.slug if known.source == "installed" else None)
     return Answer(data=[ClientLoading.model_validate(to_plain_json(client.to_dict())) for client in clients])
