@@ -238,7 +238,7 @@ def _draw_files(screen: Screen, difference: FolderDifference, *, lines: bool) ->
             screen.text(file.lines.rstrip("\n"))
         if lines and file.unshown:
             screen.line(file.unshown, indent=2, style="dim")
-    screen.note(f"{counted(len(difference.files), 'file')} differ, {difference.unchanged} the same")
+    screen.note(f"{counted(len(difference.files), 'file')} changed, {difference.unchanged} the same")
 
 
 def add_pin_arguments(parser: argparse.ArgumentParser) -> None:
