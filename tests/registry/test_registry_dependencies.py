@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from skillyard.errors import ConsentRequired, DependencyConflict, DependencyCycle, NoSkillInside, SkillRequired
-from skillyard.packages import Origin, Source
+from skillyard.packages import Origin, PackageLimits, Source, find_skills
 from skillyard.registry import PowerChange, Registry, SourceFetcher
-from skillyard.registry.dependencies import _fetched_offers
+from skillyard.registry.candidate import staged_candidate
+from skillyard.registry.dependencies import DependencyFinder, _fetched_offers
 from skillyard.registry.mirror import RegistryMirror, copy_mirror
 from skillyard.registry.mirror_locations import open_mirror_target
 from skillyard.registry.model import FetchedTree
@@ -153,6 +154,36 @@ def test_an_update_that_adds_a_requirement_needs_consent_and_brings_it(registry:
         registry.update("report")
     assert [change["skill_id"] for change in refused.value.details["changes"]] == ["report", "tables"]  # type: ignore[attr-defined]
     assert [one.skill_id for one in registry.update("report", consent=_yes).results] == ["report", "tables"]
+
+
+def test_who_agrees_is_told_which_version_is_replaced(registry: Registry, write: Write) -> None:
+    tables = write("tables", header=_header(version="2.0.0"))
+    registry.install(str(tables.parent), skills=["tables"])
+    write("tables", header=_header(version="1.0.0"))
+    report = write("report", header=_header("tables@<2"))
+    asked: list[PowerChange] = []
+    registry.install(str(report.parent), skills=["report"], consent=lambda changes: not asked.extend(changes))
+    assert [change.required_by for change in asked] == [("report requires tables@<2", "it replaces version 2.0.0 with 1.0.0")]
+    assert _serving(registry)["tables"] == "1.0.0"
+
+
+def test_a_search_that_would_fetch_from_many_places_ends(registry: Registry, write: Write, tmp_path: Path) -> None:
+    asking = write("report", header=_header(*(f"other-{number}" for number in range(60))))
+    source, tree = Source("folder", str(asking)), FetchedTree(asking, Origin("folder", str(asking)), owned=False)
+    for number in range(60):
+        write(f"other-{number}")
+    fetched: list[Source] = []
+
+    class Counting:
+        def fetch(self, source: Source, into: Path) -> FetchedTree:
+            fetched.append(source)
+            return SourceFetcher().fetch(source, into)
+
+    skills = find_skills(asking)
+    candidate, _ = staged_candidate(skills[0], tree, tmp_path, PackageLimits(), source)
+    finder = DependencyFinder(registry.records.read, Counting(), lambda _: False)
+    added, _ = finder.bring([candidate], source, tree, skills, into=tmp_path, limits=PackageLimits())
+    assert len(fetched) == len(added) == 32
 
 
 def test_a_package_with_another_skill_in_it_is_an_error_and_not_the_end_of_the_search(write: Write) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skillyard.registry.record_queries import RecordReader
 
 _ROUNDS: Final = 500
+_MOST_FETCHES: Final = 32  # in one search: each may be a whole repository
 _NO_DEPS: Final = "--no-deps installs without what it requires"
 Versions = Mapping[str, str | None]
 """Names of skills, each with the version that it declares."""
@@ -301,8 +302,12 @@ class DependencyFinder:
             DependencyConflict, DependencyCycle: as `resolve_dependencies`.
             SkillyardError: what was chosen cannot be fetched.
         """
+        sources: list[Source] = []
 
         def bring(wanted: Source) -> FetchedTree:
+            sources.append(wanted)
+            if len(sources) > _MOST_FETCHES:
+                raise DependencyConflict("what the skills require leads to too many places: nothing was chosen", hint=_NO_DEPS)
             return self.fetcher.fetch(wanted, into)
 
         shelves: list[Shelf] = [

@@ -23,7 +23,7 @@ from skillyard.errors import (
     VersionNotFound,
     VersionUnusable,
 )
-from skillyard.packages import Source, read_signature, shown_address
+from skillyard.packages import Source, find_skills, read_signature, shown_address
 from skillyard.registry.model import SkillVersion, SourceReplacement
 from skillyard.registry.powers import NO_POWERS, PowerChange, installed_powers
 from skillyard.registry.version_files import NO_STORE_HINT
@@ -106,9 +106,8 @@ def require_consent(
     Raises:
         ConsentRequired: nobody was asked, or the answer was no.
     """
-    if request.new:
-        return {candidate.skill_id: frozenset() for candidate in candidates}
-    changes = [change for candidate in candidates if (change := _change_to_agree(versions, candidate))]
+    asked = [candidate for candidate in candidates if candidate.required_by or not request.new]
+    changes = [change for candidate in asked if (change := _change_to_agree(versions, candidate))]
     if changes and not (request.consent is not None and request.consent(changes)):
         raise consent_required(changes, asked=request.consent is not None)
     agreed = {change.skill_id: frozenset(change.widened) for change in changes}
@@ -122,7 +121,12 @@ def _change_to_agree(versions: VersionStore, candidate: Candidate) -> PowerChang
         return change
     powers = candidate.powers
     change = change or PowerChange(candidate.skill_id, candidate.name, NO_POWERS, powers, powers.sentences())
-    return replace(change, required_by=candidate.required_by, source=shown_origin(candidate.origin.to_dict()))
+    reasons = candidate.required_by
+    if (current := versions.current(candidate.skill_id)) is not None:
+        before = next((found.version for found in find_skills(versions.path(candidate.skill_id, current))), None)
+        after = candidate.document.metadata.version
+        reasons += (f"it replaces version {before or current} with {after or 'one that declares none'}",)
+    return replace(change, required_by=reasons, source=shown_origin(candidate.origin.to_dict()))
 
 
 _SHOWN_FINDINGS: Final = 3
