@@ -49,7 +49,10 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
         "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be given several times"
     )
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="agree to skills that come along, and when an installed one would be allowed more"
+        "-y",
+        "--yes",
+        action="store_true",
+        help="agree to skills that come along, and when an installed one would be allowed more",
     )
     parser.add_argument(
         "--force", action="store_true", help="install over local edits, yanked content, and the same content again"
