@@ -47,10 +47,29 @@ def write(tmp_path: Path) -> Write:
 
 def test_a_skill_is_created_from_files_listed_and_retrieved(skills: Any, write: Write) -> None:
     made = skills.create(files=library.files_from_dir(write(files={"references/a b.md": "text"})))
-    assert (made.id, made.type, made.source, made.display_name) == ("skill_tidy", "skill", "custom", "tidy")
+    assert (made.id, made.type, made.source.type, made.display_name) == ("skill_tidy", "skill", "custom", "tidy")
     assert skills.retrieve(made.id) == made
     assert list(skills.list()) == [made]
     assert list(skills.list(source="anthropic")) == []
+
+
+def test_a_skill_is_shown_under_the_name_it_is_created_with(skills: Any, write: Write) -> None:
+    made = skills.create(display_name="My Tidy\nSkill", files=library.files_from_dir(write(header="displayName: Else\n")))
+    assert (made.id, made.display_name) == ("skill_tidy", "My Tidy Skill")
+    skills.versions.create(made.id, files=library.files_from_dir(write(body="Two.")))
+    assert skills.retrieve(made.id).display_name == "My Tidy Skill"
+    assert [skill.display_name for skill in skills.list()] == ["My Tidy Skill"]
+    skills.delete(made.id)
+    again = skills.create(files=library.files_from_dir(write(body="Three.", header="displayName: Else\n")))
+    assert again.display_name == "Else", "one that is made again has no name of before"
+
+
+def test_a_name_that_is_too_long_is_refused_and_leaves_nothing(skills: Any, write: Write) -> None:
+    files = library.files_from_dir(write())
+    with pytest.raises(anthropic.APIStatusError, match="display name: over 255 characters"):
+        skills.create(display_name="x" * 256, files=files)
+    assert list(skills.list()) == []
+    assert skills.create(display_name="x" * 255, files=files).display_name == "x" * 255
 
 
 def test_versions_are_added_read_downloaded_and_deleted(skills: Any, write: Write) -> None:
@@ -73,10 +92,13 @@ def test_versions_are_added_read_downloaded_and_deleted(skills: Any, write: Writ
 
 @pytest.mark.parametrize("skills", ["beta"], indirect=True)
 def test_the_versions_of_the_beta_are_times(skills: Any, write: Write) -> None:
-    skill = skills.create(files=library.files_from_dir(write()), betas=["skills-2025-10-02"])
+    beta = ["skills-2025-10-02"]
+    sent = {"display_title": "Tidy it"}
+    skill = skills.create(files=library.files_from_dir(write()), betas=beta, extra_body=sent)
     old = skill.model_extra or {}
     time = str(old["latest_version"])
-    assert old["display_title"] == "tidy"
+    assert (skill.source, old["display_title"]) == ("custom", "Tidy it")
+    assert [one.source for one in (skills.retrieve(skill.id, betas=beta), *skills.list(betas=beta))] == ["custom"] * 2
     assert time.isdecimal()
     assert len(time) == 16
     found = skills.versions.retrieve(time, skill_id=skill.id)

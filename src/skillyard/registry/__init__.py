@@ -30,6 +30,7 @@ from skillyard.registry.model import (
     RollbackOptions,
     SkillVersion,
     SourceReplacement,
+    check_edits,
 )
 from skillyard.registry.package_cache import skill_with_content, version_skill, version_with_content
 from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
@@ -82,6 +83,7 @@ __all__ = [
     "SkillVersion",
     "SourceFetcher",
     "SourceReplacement",
+    "check_edits",
     "check_tag",
     "compare_skills",
     "locked_versions",

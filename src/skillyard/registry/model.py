@@ -206,7 +206,7 @@ class InstalledSkill(WireForm, camel_case=True, times="full"):
     """One skill of the registry, on the wire as clients of the HTTP interface read it.
 
     One that was uninstalled is not `active` and keeps its history.
-    `edited` are the fields that were edited and differ from the SKILL.md.
+    `edited` are the fields that were edited and differ from the SKILL.md; `display_name` is None where it was not.
     """
 
     skill_id: str
@@ -218,6 +218,7 @@ class InstalledSkill(WireForm, camel_case=True, times="full"):
     skill_md_hash: str | None = None
     skill_md_content: str | None = field(default=None, repr=False, metadata=wire(hidden=True))
     trigger_keywords: tuple[str, ...] = ()
+    display_name: str | None = None
     category: str | None = None
     tags: tuple[str, ...] = ()
     author: str | None = None
@@ -342,8 +343,9 @@ class InstallReport(WireForm):
 EditValue = str | tuple[str, ...] | None
 """What a field is edited to; None removes the edit, and the SKILL.md counts again."""
 
-EDITABLE: Final = ("category", "tags", "author", "homepage_url", "documentation_url", "icon_url")
+EDITABLE: Final = ("display_name", "category", "tags", "author", "homepage_url", "documentation_url", "icon_url")
 _WORDS: Final = 200
+_DISPLAY_NAME: Final = 255
 _TAGS: Final = 50
 _ADDRESS: Final = 2000
 
@@ -364,7 +366,7 @@ def _checked(name: str, value: EditValue) -> str | list[str] | None:
         raise InvalidInput(f"the {_field_label(name)} is not text", hint="give one line of text")
     if name.endswith("_url") and value:
         return _address(name, value)
-    return _line(name, value)
+    return _line(name, value, _DISPLAY_NAME if name == "display_name" else _WORDS)
 
 
 def _tags(value: Collection[str]) -> list[str]:
@@ -374,10 +376,10 @@ def _tags(value: Collection[str]) -> list[str]:
     return list(dict.fromkeys(line for line in lines if line))
 
 
-def _line(name: str, value: str) -> str:
+def _line(name: str, value: str, most: int = _WORDS) -> str:
     line = single_line(value).strip()
-    if len(line) > _WORDS:
-        raise InvalidInput(f"{_field_label(name)}: over {_WORDS} characters", hint="shorten it")
+    if len(line) > most:
+        raise InvalidInput(f"{_field_label(name)}: over {most} characters", hint="shorten it")
     return line
 
 

@@ -465,7 +465,7 @@ class Registry:
         return self._with_links(result, forget=prune)
 
     def edit(self, name: str, **edits: EditValue) -> InstalledSkill:
-        """Edit what the SKILL.md of a skill declares: `category`, `tags`, `author`, `homepage_url`, …; None undoes that.
+        """Edit what the SKILL.md of a skill declares: `display_name`, `category`, `tags`, `author`, …; None undoes that.
 
         Raises:
             SkillNotFound: there never was one.

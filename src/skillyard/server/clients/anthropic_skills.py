@@ -1,7 +1,8 @@
 """The skills resource of Anthropic's API, for its SDK: `Anthropic(base_url="http://…/anthropic").beta.skills`.
 
 Ids are made of ours: `skill_` and the skill's id; a version is addressed by its id or by its time in microseconds. Answers
-carry the fields of the resource as it is and as it was under the beta header `skills-2025-10-02`, for clients of both.
+carry the fields of the resource as it is and as it was under the beta header `skills-2025-10-02`, for clients of both. Only
+`source` is one thing or the other: an object, and under that header a word.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.packages import PackageLimits
-from skillyard.registry import InstalledSkill
+from skillyard.registry import InstalledSkill, check_edits
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (
     MOMENT_KEY,
@@ -41,7 +42,7 @@ from skillyard.server.clients.published_skills import (
     remove_version,
     usable_versions,
 )
-from skillyard.server.clients.skill_uploads import install_skill, received_skill
+from skillyard.server.clients.skill_uploads import IncomingSkill, install_skill, received_skill
 from skillyard.server.file_transfers import FILES
 from skillyard.server.middleware.error_formats import ANTHROPIC
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -53,8 +54,18 @@ routes: Final = APIRouter(
 )
 
 _WRITE: Final = require_scope("skills:write")
+_OLD_BETA: Final = "skills-2025-10-02"
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Page = Annotated[str | None, Query(max_length=1000)]
+
+
+def _wants_old_form(request: Request) -> bool:
+    """Whether the client asks for the resource as it was under the header of the beta."""
+    betas = ",".join(request.headers.getlist("anthropic-beta"))
+    return _OLD_BETA in (name.strip() for name in betas.split(","))
+
+
+_OldForm = Annotated[bool, Depends(_wants_old_form)]
 
 
 def _limits(state: ServerState) -> PackageLimits:
@@ -64,17 +75,21 @@ def _limits(state: ServerState) -> PackageLimits:
 
 @routes.post("", openapi_extra=FILES, dependencies=[_WRITE])
 async def create(
-    service: CurrentServices, state: CurrentState, request: Request, consent: ConsentQuery = None
+    service: CurrentServices, state: CurrentState, request: Request, old_form: _OldForm, consent: ConsentQuery = None
 ) -> dict[str, Any]:
-    """Install a new skill from its files, which are in one folder with its SKILL.md. Its names are those of the SKILL.md."""
+    """Install a new skill from its files, which are in one folder with its SKILL.md.
+
+    The field `display_name` (`display_title` in the beta) of the form is the name that is shown; without it, the SKILL.md's is.
+    """
     async with received_skill(service, request, one_folder=True, limits=_limits(state)) as incoming:
-        result = await run_in_threadpool(install_skill, service, incoming, consent=consent)
-        return await run_in_threadpool(_skill, service, offered_skill(service, result.skill_id))
+        skill = await run_in_threadpool(_install_named, service, incoming, consent)
+        return await run_in_threadpool(_skill, service, skill, old_form=old_form)
 
 
 @routes.get("")
 def list_skills(
     service: CurrentServices,
+    old_form: _OldForm,
     limit: _Limit = 20,
     page: _Page = None,
     source: Annotated[str | None, Query(max_length=100)] = None,
@@ -84,14 +99,15 @@ def list_skills(
     last = decode_cursor(page, SKILL_KEY) if page else ""
     listed, more = paginate(skills, lambda skill: skill.skill_id > last, limit)
     return _paged(
-        collect_shapes(listed, lambda skill: _skill(service, skill)), encode_cursor(listed[-1].skill_id) if more else None
+        collect_shapes(listed, lambda skill: _skill(service, skill, old_form=old_form)),
+        encode_cursor(listed[-1].skill_id) if more else None,
     )
 
 
 @routes.get("/{skill_id}")
-def retrieve(service: CurrentServices, skill: ClientSkill) -> dict[str, Any]:
+def retrieve(service: CurrentServices, skill: ClientSkill, old_form: _OldForm) -> dict[str, Any]:
     """One skill."""
-    return _skill(service, skill)
+    return _skill(service, skill, old_form=old_form)
 
 
 @routes.delete("/{skill_id}", dependencies=[_WRITE])
@@ -143,6 +159,15 @@ def download(service: CurrentServices, skill: ClientSkill, version: VersionPath)
     return zip_response(bundle_bytes(service, one.version), f"{skill.skill_id}.zip")
 
 
+def _install_named(service: OrganisationServices, incoming: IncomingSkill, consent: str | None) -> InstalledSkill:
+    """Install a new skill under the name it is sent with; a name that cannot be kept is refused before."""
+    given = incoming.fields.get("display_name") or incoming.fields.get("display_title") or None
+    check_edits({"display_name": given})
+    skill_id = install_skill(service, incoming, consent=consent).skill_id
+    service.registry.edit(skill_id, display_name=given)
+    return offered_skill(service, skill_id)
+
+
 def _find_version(service: OrganisationServices, skill: InstalledSkill, version: str) -> NumberedVersion:
     def fits(one: NumberedVersion) -> bool:
         return one.version.current if version == "latest" else version in (str(one.epoch), _version_id(one))
@@ -154,13 +179,13 @@ def _version_id(one: NumberedVersion) -> str:
     return f"skillver_{one.version.skill_id}_{one.epoch}"
 
 
-def _skill(service: OrganisationServices, skill: InstalledSkill) -> dict[str, Any]:
+def _skill(service: OrganisationServices, skill: InstalledSkill, *, old_form: bool) -> dict[str, Any]:
     newest = current_version(service, skill.skill_id)
     label = display_name(skill)
     return {
         "id": client_skill_id(skill),
         "type": "skill",
-        "source": "custom",
+        "source": "custom" if old_form else {"type": "custom"},
         "display_name": label,
         "display_title": label,
         "latest_version_id": _version_id(newest),

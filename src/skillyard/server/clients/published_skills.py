@@ -273,7 +273,9 @@ def metadata_of(service: OrganisationServices, version: SkillVersion) -> Metadat
 
 
 def display_name(skill: InstalledSkill) -> str:
-    """What people see of an active skill: the `displayName` of its SKILL.md, else its name."""
+    """What people see of an active skill: the name it was given, else the `displayName` of its SKILL.md, else its name."""
+    if skill.display_name:
+        return skill.display_name
     from skillyard.document import parse_document
 
     text = (skill.skill_md_content or "").encode("utf-8", "surrogatepass")

@@ -49,6 +49,7 @@ _WRITE: Final = require_scope("skills:write")
 _Page = Annotated[int, Query(ge=1, le=1_000_000)]
 _Limit = Annotated[int, Query(ge=1, le=200)]
 _SHOWN: Final = {
+    "displayName": "display_name",
     "category": "category",
     "tags": "tags",
     "author": "author",
@@ -65,6 +66,7 @@ class DefinitionEdit(RequestBody):
     """
 
     isActive: bool | None = None  # noqa: N815 # the API's own spelling
+    displayName: str | None = Field(default=None, max_length=1000)  # noqa: N815
     category: str | None = Field(default=None, max_length=1000)
     tags: list[Annotated[str, Field(max_length=1000)]] | None = Field(default=None, max_length=50)
     author: str | None = Field(default=None, max_length=1000)

@@ -37,7 +37,8 @@ class FileInventory(BaseModel):
 class Definition(ResponseShape):
     """An installed skill in the API's own spelling; `id` is the `skillId`.
 
-    The fields in `edited` have a person's values, and not those of the SKILL.md.
+    The fields in `edited` have a person's values, and not those of the SKILL.md. `displayName`
+    is null where nobody gave one.
     """
 
     id: str = Field(validation_alias="skillId")
@@ -49,6 +50,7 @@ class Definition(ResponseShape):
     fileInventory: FileInventory | None  # noqa: N815
     skillMdHash: str | None = None  # noqa: N815
     triggerKeywords: list[str]  # noqa: N815
+    displayName: str | None = None  # noqa: N815
     category: str | None = None
     tags: list[str]
     author: str | None = None
