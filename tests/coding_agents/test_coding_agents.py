@@ -104,6 +104,27 @@ def test_a_link_is_shared_counted_and_goes_with_the_last_agent(installed: Regist
         installed.links.remove("tidy")
 
 
+def test_agents_whose_folders_are_one_by_a_link_share_an_entry(installed: Registry, home: Path) -> None:
+    shared = home / ".agents/skills"
+    shared.mkdir(parents=True)
+    for folder in (".claude", ".continue"):
+        (home / folder).mkdir()
+        (home / folder / "skills").symlink_to(shared)
+    claude, codex, carries_copies = (skills_folders(chosen_agents([name])) for name in ("claude", "codex", "continue"))
+    assert _add(installed, *claude) == [("linked", None)]
+    assert _add(installed, *codex) == [("unchanged", None)]
+    (link,) = installed.links.links("tidy")
+    assert link.agents == ("claude", "codex")
+    (kept,) = installed.links.remove("tidy", ["claude"])
+    assert (kept.status, kept.reason) == ("kept", "still wanted there by codex")
+    assert (shared / "tidy/SKILL.md").exists()
+    assert _add(installed, *carries_copies) == [("copied", None)]
+    assert _add(installed, *claude) == [("unchanged", None)]  # no link, which the other agent would not see
+    assert [report.status for report in installed.links.remove("tidy", ["codex", "continue"])] == ["kept"]
+    assert [report.status for report in installed.links.remove("tidy", ["claude"])] == ["removed"]
+    assert not os.path.lexists(shared / "tidy")
+
+
 def test_an_agent_that_sees_no_links_gets_a_copy(installed: Registry, home: Path) -> None:
     folders = skills_folders(chosen_agents(["continue,claude"]))
     assert {folder.agents[0]: folder.copies for folder in folders} == {"claude": False, "continue": True}

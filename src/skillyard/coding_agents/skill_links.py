@@ -133,15 +133,18 @@ class SkillLinks:
     ) -> tuple[LinkReport, ...]:
         """Put the skill in the folder `source` into each of `folders`; what cannot be done is reported, the rest is.
 
-        An entry that is there already gets the agents added that are new. An unedited copy is brought up to date.
+        An entry that is there already gets the agents added that are new, also when its folder is reached by another path
+        now. An unedited copy is brought up to date, and stays a copy while other agents have it.
         """
         reports: list[LinkReport] = []
         with self._changing() as links:
             for folder in folders:
-                path = os.path.join(folder.path, name)
-                known = links.get(path)
+                known = _known(links, folder.path, name)
+                path = known.path if known else os.path.join(folder.path, name)
+                copied = known is not None and known.form == "copy" and not set(known.agents) <= set(folder.agents)
+                form: LinkForm = "copy" if copy or folder.copies or copied else "link"
                 agents = tuple(dict.fromkeys([*(known.agents if known else ()), *folder.agents]))
-                wanted = SkillLink(path, name, source, "copy" if copy or folder.copies else "link", agents, skill_id)
+                wanted = SkillLink(path, name, source, form, agents, skill_id)
                 made, report = _tried(wanted, lambda wanted=wanted, known=known: _put(wanted, known))  # type: ignore[misc]
                 if made is not None:
                     links[path] = made
@@ -246,6 +249,13 @@ class SkillLinks:
                 hint="move it away: what stands in folders of agents stays there, and is then left alone",
                 file=str(self.path),
             ) from None
+
+
+def _known(links: dict[str, SkillLink], folder: str, name: str) -> SkillLink | None:
+    """The entry of that name in a folder, or in one that is the same folder by links."""
+    exact, real = links.get(os.path.join(folder, name)), real_path(folder)
+    namesakes = (one for one in links.values() if os.path.basename(one.path) == name)
+    return exact or next((one for one in namesakes if real_path(os.path.dirname(one.path)) == real), None)
 
 
 def _of_project(links: list[SkillLink], project: str | None) -> list[SkillLink]:
