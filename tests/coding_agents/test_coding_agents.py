@@ -26,8 +26,9 @@ from skillyard.coding_agents import (
     skills_folders,
 )
 from skillyard.coding_agents.mcp_configuration import json_value, with_json_value, without_json_value
-from skillyard.errors import InvalidConfiguration, InvalidInput, LocalEdits, PathRefused, SkillNotFound
+from skillyard.errors import InvalidConfiguration, InvalidInput, LocalEdits, PathRefused, SkillNotFound, SourceChanged
 from skillyard.interop.package_checks import CLIENTS
+from skillyard.packages import SigningKey, sign_tree
 from skillyard.registry import Registry
 
 Make = Callable[..., Path]
@@ -186,6 +187,41 @@ def test_an_edited_copy_is_kept_and_can_become_a_version(installed: Registry, tm
     with pytest.raises(LocalEdits, match="more than one copy"):
         installed.adopt("tidy")
     assert str(tmp_path / "a/tidy: the copy was edited") in str(installed.adopt("tidy", agent="codex").results[0].warnings)
+
+
+def test_a_rollback_from_an_adopted_edit_asks_only_about_other_sources(
+    installed: Registry, tmp_path: Path, make_skill: Make
+) -> None:
+    """The edited version has its source and signer; a version of others before it is asked about as without the edit."""
+    first = installed.installed.current("tidy").version
+    other = make_skill(tmp_path / "other", "tidy")
+    (other / "more.md").write_text("of others")
+    (result,) = installed.install(str(other), accept_source=True).results
+    _add(installed, SkillsFolder(str(tmp_path / "a"), ("claude",)), copy=True)
+    for text in ("mine", "mine again"):
+        (tmp_path / "a/tidy/notes.md").write_text(text)
+        installed.adopt("tidy")
+    with pytest.raises(SourceChanged):
+        installed.rollback("tidy", first)
+    middle = installed.rollback("tidy").version
+    assert (tmp_path / "a/tidy/notes.md").read_text() == "mine"
+    assert installed.rollback("tidy").version == result.version
+    assert not (tmp_path / "a/tidy/notes.md").exists()
+    with pytest.raises(SourceChanged):  # an upload is not the source that is current
+        installed.rollback("tidy", middle, force=True)
+
+
+def test_a_rollback_from_an_adopted_edit_behind_a_signature_is_asked(installed: Registry, tmp_path: Path) -> None:
+    unsigned = installed.installed.current("tidy").version
+    (tmp_path / "sources/tidy/more.md").write_text("signed")
+    sign_tree(tmp_path / "sources/tidy", SigningKey.new())
+    (signed,) = installed.update("tidy").results
+    _add(installed, SkillsFolder(str(tmp_path / "a"), ("claude",)), copy=True)
+    (tmp_path / "a/tidy/notes.md").write_text("mine")
+    installed.adopt("tidy", accept_signer=True)
+    with pytest.raises(SourceChanged):
+        installed.rollback("tidy", unsigned)
+    assert installed.rollback("tidy").version == signed.version
 
 
 @pytest.mark.parametrize("copy", [False, True])

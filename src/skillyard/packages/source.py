@@ -68,7 +68,7 @@ class Source(WireForm):
 
     `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, empty for the usual one;
     `names` the requested skills, all when empty. Its publisher may give it a `version`, and describe what is new in
-    `notes`.
+    `notes`. `edits` is the install version that an adopted edit of this machine was made of.
     """
 
     kind: SourceKind
@@ -78,6 +78,7 @@ class Source(WireForm):
     names: tuple[str, ...] = field(default=(), metadata=wire(hidden=True))
     version: str = field(default="", metadata=wire(hidden=True))
     notes: str = field(default="", metadata=wire(hidden=True))
+    edits: str = field(default="", metadata=wire(hidden=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ class Origin(WireForm):
 
     `sha256` is `sha256:…` of the archive or file that was downloaded, `commit` the full id of a git commit or the digest of the
     manifest in an OCI registry, `version` what an
-    index, a manifest or the publisher gives, `notes` what is new in it. `manifest` is what a published manifest says of it, and
+    index, a manifest or the publisher gives, `notes` what is new in it, `edits` as in `Source`.
+    `manifest` is what a published manifest says of it, and
     `manifest_url` where that is; `listed` has both for each folder of a tree that a list led to, until its skills are staged.
     What in the query of `address` may be a secret is not kept.
     """
@@ -99,6 +101,7 @@ class Origin(WireForm):
     sha256: str = field(default="", metadata=_IF_ANY)
     version: str = field(default="", metadata=_IF_ANY)
     notes: str = field(default="", metadata=_IF_ANY)
+    edits: str = field(default="", metadata=_IF_ANY)
     manifest_url: str = field(default="", metadata=_IF_ANY)
     manifest: Mapping[str, object] = field(default_factory=dict, hash=False, metadata=_IF_ANY)
     listed: Mapping[str, tuple[str, Mapping[str, object]]] = field(

@@ -409,7 +409,7 @@ class Registry:
             current = next((one for one in recorded if one.version == before), None)
             if current is not None:
                 refuse_replacements(
-                    tuple(rollback_replacements(skill.name, current, target)),
+                    tuple(rollback_replacements(skill.name, current, target, recorded)),
                     accept_signer=options.get("accept_signer", False),
                     accept_source=options.get("accept_source", False),
                     agree=options.get("replacing"),
@@ -554,7 +554,8 @@ class Registry:
         """Make the copy of a skill that was edited in a coding agent's folder the next version; other copies follow.
 
         Edited copies below the folder `project` come first. The version counts as uploaded: an update has nowhere
-        to look any more. Of a signed skill the signature is left out.
+        to look any more; `rollback` to one of the source of the version that was edited asks nothing.
+        Of a signed skill the signature is left out.
 
         Raises:
             SkillNotFound: it is not installed, or no copy was edited.
@@ -565,14 +566,15 @@ class Registry:
         from skillyard.packages.model_signature import OMS_FILE
 
         options["accept_source"] = True  # an edit by hand comes from nowhere else
-        skill_id, _ = self.current_folder(name)
-        link = self.links.edited(skill_id, agent, project=project)
+        current = self.installed.current(name)
+        skill_id, link = current.skill_id, self.links.edited(current.skill_id, agent, project=project)
         with self.storage.operations.begin() as scratch:
             scratch.settled = True  # it opens no log: what is left is only to be deleted
             tree = copy_tree(link.path, scratch.folder, without=lambda path, _entry: path in (SIGNATURE_FILE, OMS_FILE))
             archive = scratch.folder / f"{skill_id}.zip"
             pack(tree, archive)
-            report = self._pipeline().install(InstallRequest(Source("upload", str(archive)), only=(skill_id,), **options))
+            source = Source("upload", str(archive), edits=current.version)
+            report = self._pipeline().install(InstallRequest(source, only=(skill_id,), **options))
         if not any(result.status == "waiting" for result in report.results):
             self.links.accept(link)
         return self._followed(report)

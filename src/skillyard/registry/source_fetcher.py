@@ -477,7 +477,7 @@ def _new_folder(into: Path) -> Path:
 
 
 def _origin(source: Source, **more: str) -> Origin:
-    published: dict[str, Any] = {"version": source.version, "notes": source.notes}
+    published: dict[str, Any] = {"version": source.version, "notes": source.notes, "edits": source.edits}
     address = Path(source.address).name if source.kind == "upload" else source.address
     return Origin(source.kind, address, path=source.path, ref=source.ref, **(published | more))
 

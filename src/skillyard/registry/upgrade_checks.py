@@ -403,12 +403,29 @@ def find_replacements(
         yield from _source_change(candidate.skill_id, candidate.name, current, now, candidate.signer, candidate.digest)
 
 
-def rollback_replacements(name: str, current: SkillVersion, target: SkillVersion) -> Iterator[SourceReplacement]:
-    """The same for an installed version that would become current again in place of `current`."""
+def rollback_replacements(
+    name: str, current: SkillVersion, target: SkillVersion, recorded: Sequence[SkillVersion]
+) -> Iterator[SourceReplacement]:
+    """The same for an installed version that would become current again in place of `current`; `recorded` are all of the skill.
+
+    Back from an edit that was adopted, nothing is another source or signer that the edited version has, too.
+    """
+    edited = _edited_version(current, recorded)
+    identity = source_identity(edited.origin)
+    if edited is not current and identity and (identity, edited.signer) == (source_identity(target.origin), target.signer):
+        return
     if current.signer is not None and current.signer != target.signer:
         sentence = f"it is signed by {current.signer} now, and {target.version} is {_signer_text(target.signer)}"
         yield SourceReplacement(target.skill_id, name, "signer", current.signer, target.signer, sentence, target.digest)
     yield from _source_change(target.skill_id, name, current, target.origin, target.signer, target.digest)
+
+
+def _edited_version(version: SkillVersion, recorded: Sequence[SkillVersion]) -> SkillVersion:
+    """The version that an adopted edit, or an edit of an edit, was made of; of any other version itself."""
+    older = {one.version: one for one in recorded}
+    while version.origin.get("kind") == "upload" and (edited := older.pop(str(version.origin.get("edits", "")), None)):
+        version = edited
+    return version
 
 
 def _signer_change(
