@@ -6,11 +6,12 @@ import json
 import re
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import APIResponse, Error, Locator, Page, Route, expect
 from scripted_models import Call, Fail, Hold, Say, ScriptedModels, Seen
 
 expect.set_options(timeout=20_000)  # the first message of a server loads what speaks to models
@@ -450,6 +451,23 @@ def test_what_the_history_was_put_into_is_told(talk: Site, models: ScriptedModel
     expect(told).to_be_visible()
     page.get_by_text("The summary").first.click()
     expect(page.get_by_text("They spoke of tea.").first).to_be_visible()
+
+
+def test_a_message_is_seen_although_an_older_answer_about_the_conversation_comes_later(
+    talk: Site, models: ScriptedModels, visit: Open
+) -> None:
+    models.script(Say("Here."))
+    made = begin(talk)
+    page = visit(talk, "/chat")
+    late: list[tuple[Route, APIResponse]] = []
+    page.route(f"**/conversations/{made}?*", lambda route: route.continue_() if late else late.append((route, route.fetch())))
+    page.goto(f"/chat/{made}")
+    with page.expect_response(f"**/conversations/{made}/messages"):
+        write(page, "Are you there?")
+    route, answer = late[0]
+    with suppress(Error):  # nobody waits for it any more
+        route.fulfill(response=answer)
+    expect(turn(page).get_by_text("Here.")).to_be_visible()
 
 
 def test_a_long_conversation_shows_its_end_first(talk: Site, models: ScriptedModels, visit: Open) -> None:

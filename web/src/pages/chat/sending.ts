@@ -49,6 +49,7 @@ export function useSending(known: string | undefined, conversation: Conversation
     onSuccess: async (turn, { replaces, again }) => {
       const id = turn.conversation_id;
       const from = (replaces ?? again)?.number ?? Infinity;
+      await cache.cancelQueries({ queryKey: ["chat", "one", id] }); // what is on its way may be from before, and a first one is not asked for again
       const before: ConversationDetail | undefined = fresh.current && { ...fresh.current, turns: [], earlier: 0, files: [] };
       if (before) cache.setQueryData(conversationQuery(id).queryKey, { ...before, turns: [turn] });
       else

@@ -1,5 +1,20 @@
 import { labels, words } from "@/i18n";
 
+/** Names of products, which are the same in every language. */
+const CLIENTS = {
+  claude: "Claude Code",
+  codex: "Codex",
+  gemini: "Gemini CLI",
+  opencode: "OpenCode",
+  qwen: "Qwen Code",
+  copilot: "GitHub Copilot",
+  cline: "Cline",
+  continue: "Continue",
+  pi: "Pi",
+  cursor: "Cursor",
+  api: "Claude API",
+};
+
 /** What a skill may do and what is found in it: on its own page, and before it is installed. */
 export const safety = words(
   {
@@ -59,19 +74,7 @@ export const safety = words(
     loads: "Loads it",
     refuses: "Does not load it",
     shownAs: "Shown as",
-    clients: labels({
-      claude: "Claude Code",
-      codex: "Codex",
-      gemini: "Gemini CLI",
-      opencode: "OpenCode",
-      qwen: "Qwen Code",
-      copilot: "GitHub Copilot",
-      cline: "Cline",
-      continue: "Continue",
-      pi: "Pi",
-      cursor: "Cursor",
-      api: "Claude API",
-    }),
+    clients: labels(CLIENTS),
   },
   {
     powers: "它能做什么",
@@ -130,18 +133,6 @@ export const safety = words(
     loads: "可以加载",
     refuses: "不会加载",
     shownAs: "显示为",
-    clients: {
-      claude: "Claude Code",
-      codex: "Codex",
-      gemini: "Gemini CLI",
-      opencode: "OpenCode",
-      qwen: "Qwen Code",
-      copilot: "GitHub Copilot",
-      cline: "Cline",
-      continue: "Continue",
-      pi: "Pi",
-      cursor: "Cursor",
-      api: "Claude API",
-    },
+    clients: CLIENTS,
   },
 );
