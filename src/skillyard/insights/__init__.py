@@ -17,6 +17,7 @@ from skillyard.insights.report import (
     ModelPrice,
     UsageFigures,
     UsagePeriod,
+    period_starts,
 )
 from skillyard.insights.timeline import Timeline, TimelineSpan, run_timeline, runs_of, turn_timeline
 from skillyard.insights.totals import BUCKET_BOUNDS_MS, count_usage
@@ -35,6 +36,7 @@ __all__ = [
     "UsageFigures",
     "UsagePeriod",
     "count_usage",
+    "period_starts",
     "run_timeline",
     "runs_of",
     "turn_timeline",
