@@ -243,6 +243,7 @@ def timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
         lasting_look_s=0.05,
         turn_look_s=0.02,
         file_look_s=0.01,
+        notifications_s=0.05,
         poll_s=0.1,
         organisations_s=0.05,
         schedules_tick_s=0.2,  # who looks at the schedules of many organisations opens them: that stays as it is

@@ -64,6 +64,9 @@ class Timing(NamedTuple):
     schedules_look_s: float = 30.0
     """Between two looks at the schedules for what other processes have changed."""
 
+    notifications_s: float = 5.0
+    """Between two looks for what is to be reported to a webhook."""
+
     gather_s: float = 0.1
     """What happens closer together is written down, or shown, at once."""
     reconnect_s: float = 2.0

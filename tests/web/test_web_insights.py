@@ -121,6 +121,14 @@ def test_two_versions_stand_side_by_side_with_what_became_of_them(site: Site, vi
     playground.get_by_role("button", name="Run both").click()
     for version in ("1.0.0", "1.1.0"):
         expect(playground.get_by_role("group", name=version)).to_contain_text(f"hi from {version}", timeout=30_000)
+    compared.get_by_role("button", name="Serve 1.0.0").click()
+    page.get_by_role("dialog").get_by_role("button", name="Serve 1.0.0").click()
+    expect(compared.get_by_role("button", name="Serve 1.1.0")).to_be_visible()
+    assert [
+        one["declared_version"]
+        for one in site.ask("GET", "/api/v1/skill-definitions/greeter/versions")["data"]
+        if one["current"]
+    ] == ["1.0.0"]
     before = page.get_by_label("Before").input_value()
     page.get_by_label("After").select_option(before)
     expect(page).to_have_url(re.compile(f"after=(%22)?{before}"))

@@ -214,3 +214,52 @@ def test_two_runs_are_compared_in_an_address(
     page.get_by_role("button", name="Choose it").click()
     expect(page).to_have_url(re.compile(past[2]))
     expect(ran).to_be_visible()
+
+
+_NOTICES = """() => {
+  window.__shown = [];
+  window.__asked = 0;
+  window.Notification = class {
+    static permission = localStorage.getItem("allowed") ?? "default";
+    static requestPermission = async () => {
+      window.__asked += 1;
+      localStorage.setItem("allowed", "granted");
+      return (Notification.permission = "granted");
+    };
+    constructor(title, { body }) {
+      window.__shown.push([title, body]);
+      window.__last = this;
+    }
+    close() {}
+  };
+}"""
+
+
+@pytest.mark.parametrize(("width", "language"), [(1280, "en-US"), (390, "zh-CN")])
+def test_a_browser_notifies_of_failures_when_it_was_asked_to(
+    reports: str, site: Site, visit: Open, readable: Callable[[Page], None], width: int, language: str
+) -> None:
+    page = visit(site, "about:blank", width=width, language=language, fresh=True)
+    page.add_init_script(f"({_NOTICES})()")
+    page.goto("/settings")
+    chinese = language == "zh-CN"
+    on = page.get_by_role("button", name="开启通知" if chinese else "Turn on notifications")
+    expect(on).to_be_visible()
+    assert page.evaluate("window.__asked") == 0  # never unasked
+    on.click()
+    choice = page.get_by_role("checkbox", name="有内容等待我审批" if chinese else "Something waits for my approval")
+    expect(choice).to_be_checked()
+    assert page.evaluate("window.__shown.length") == 1
+    readable(page)
+    choice.uncheck()
+    page.reload()
+    expect(choice).not_to_be_checked()
+    with page.expect_response(lambda answer: "/api/v1/runs?state=failed" in answer.url):
+        page.goto("/skills")  # where nothing else asks for failures
+    given = {"skill": reports, "entry": "scripts/report.py", "arguments": ["missing.txt"]}
+    run = site.ask("POST", "/api/v1/runs", given)["data"]["run_id"]
+    page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_function("() => window.__shown.length > 0", timeout=40_000)
+    assert page.evaluate("window.__shown") == [["运行失败" if chinese else "A run failed", "reports"]]
+    page.evaluate("window.__last.onclick()")
+    expect(page).to_have_url(re.compile(run))

@@ -63,7 +63,7 @@ def test_a_schedule_is_paused_goes_on_and_is_removed_when_that_is_confirmed(site
     expect(row.get_by_text("Paused")).to_be_visible()
     row.get_by_role("link", name="nightly").click()
     expect(page.get_by_text("It rests.")).to_be_visible()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("region", name="It runs next").get_by_role("listitem")).to_have_count(5)
     facts = page.get_by_role("region", name="Schedule", exact=True)
     expect(facts).to_contain_text("Monday to Friday at 03:00")

@@ -26,7 +26,7 @@ from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server.authorization import scopes_of
 from skillyard.server.background.caller_sessions import SessionSlots
-from skillyard.server.background.running_work import Shutdown
+from skillyard.server.background.running_work import Shutdown, WebhookNotifier
 from skillyard.server.clients import (
     agent_tasks,
     anthropic_skills,
@@ -198,6 +198,12 @@ def create_app(
         registry = registry.for_catalog(catalog, public_only=True)
     pool = OrganisationPool(OrganisationServices(catalog, registry, SessionSlots(settings.workspaces, lasting=alone)))
     clock = ScheduleClock(pool)
+    notifier = WebhookNotifier(
+        settings.notifications,
+        catalog.data_directory,
+        allow_private=catalog.configuration.private_hosts,
+        timing=catalog.timing,
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -205,7 +211,12 @@ def create_app(
             await run_in_threadpool(lambda: registry.records)  # recovers what a killed server left
         stop_counting = counted.listen()
         indexing = asyncio.create_task(run_in_threadpool(_prepare_search, catalog))
-        async with pool.running(functools.partial(stopping.left, grace_s)), endpoints.running(), clock.running():
+        async with (
+            pool.running(functools.partial(stopping.left, grace_s)),
+            endpoints.running(),
+            clock.running(),
+            notifier.running(pool),
+        ):
             yield
             await stopping.settled()
         await indexing
@@ -214,7 +225,7 @@ def create_app(
 
     app = FastAPI(title=_TITLE, version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     credentials = CredentialStore(pool.database)
-    state = ServerState(pool, settings, access_policy, credentials, clock, endpoints, counted, stopping)
+    state = ServerState(pool, settings, access_policy, credentials, clock, endpoints, counted, stopping, notifier)
     app.state = state  # type: ignore[assignment] # Starlette gives it no type
     stopping.then(endpoints.close_change_streams)
     stopping.then(pool.close_questions, last=True)

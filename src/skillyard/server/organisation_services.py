@@ -32,7 +32,7 @@ from skillyard.server.authorization import Caller
 from skillyard.server.background.approval_questions import ApprovalQuestions, rejecting_approver
 from skillyard.server.background.caller_sessions import CallerToolSessions, CallerWorkspaces, LazyChat, SessionSlots
 from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges, ScanReports
-from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns
+from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns, NotificationSources
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
@@ -250,6 +250,13 @@ class OrganisationPool:
         finally:
             for unused in self._given_back(opened):
                 await unused.close(0)
+
+    @contextlib.asynccontextmanager
+    async def sources(self, organisation: str) -> AsyncIterator[NotificationSources]:
+        """Where the news of an organisation come from, for as long as the block lasts; raises as `of`."""
+        async with self.of(organisation) as service:
+            database = await run_in_threadpool(service.database)
+            yield NotificationSources(service.questions, service.registry, database)
 
     async def close(self, grace_s: float) -> None:
         """Close every organisation; background work there has `grace_s` seconds to end."""

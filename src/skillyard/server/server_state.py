@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.access import Actor, acting_as
 from skillyard.errors import ServerStopping, SkillyardError
-from skillyard.server.background.running_work import Shutdown
+from skillyard.server.background.running_work import Shutdown, WebhookNotifier
 from skillyard.server.middleware.authentication import CredentialStore
 from skillyard.server.middleware.observability import Metrics
 from skillyard.server.organisation_services import OrganisationPool, OrganisationServices, ScheduleClock
@@ -103,6 +103,7 @@ class ServerState:
     endpoints: McpEndpoints
     metrics: Metrics
     stopping: Shutdown
+    notifier: WebhookNotifier
 
     @property
     def offers_oauth(self) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
 
-from skillyard.errors import InvalidInput
+from skillyard.errors import InvalidConfiguration, InvalidInput
 from skillyard.mcp.handshake import read_prefix
+from skillyard.network.hosts import read_destination
 from skillyard.settings_reader import Settings, SettingsReader, flag, number, text, texts
 
 if TYPE_CHECKING:
@@ -114,6 +115,21 @@ _RATES: Final[Mapping[RequestKind, int]] = MappingProxyType({"read": 3000, "writ
 _MOST: Final = 1_000_000
 _LONGEST_S: Final = 3600
 _LARGEST_PACKAGE_MB: Final = 100
+NotificationKind = Literal["approval", "failure", "update"]
+
+
+def _webhook_address(url: str) -> str:
+    read_destination(url)
+    return url
+
+
+def _notification_kinds(names: Sequence[str]) -> tuple[NotificationKind, ...]:
+    known: tuple[NotificationKind, ...] = get_args(NotificationKind)
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidInput(f"{unknown[0][:60]!r} is no event that is reported", hint=f"name some of {', '.join(known)}")
+    return tuple(name for name in known if name in names)
+
+
 _SETTINGS: Final[Settings] = {
     "limits": {kind: number(_MOST) for kind in get_args(RequestKind)},
     "session-hours": number(24 * 90, name="session", convert=lambda hours: timedelta(hours=hours)),
@@ -133,6 +149,11 @@ _SETTINGS: Final[Settings] = {
         "total": number(_MOST),
         "head-seconds": number(_LONGEST_S, name="head_s"),
         "body-seconds": number(_LONGEST_S, name="body_s"),
+    },
+    "notifications": {
+        "url": text("the address of a webhook")._replace(convert=_webhook_address),
+        "events": texts(f"a list of {', '.join(get_args(NotificationKind))}", _notification_kinds),
+        "secret-variable": text("the name of an environment variable"),
     },
     "skills-api-mb": number(_LARGEST_PACKAGE_MB, name="skills_api_bytes", convert=lambda megabytes: megabytes * 1_000_000),
     "oauth": {"enabled": flag(), "client-documents": flag("client_documents")},
@@ -188,6 +209,30 @@ class ConnectionLimits(NamedTuple):
     bytes_a_second: int = 16_384
 
 
+class NotificationSettings(NamedTuple):
+    """Which events are reported to the webhook at `url`; none without one.
+
+    A request is signed with the secret in the environment variable `secret_variable`, where one is named.
+    """
+
+    url: str = ""
+    events: tuple[NotificationKind, ...] = get_args(NotificationKind)
+    secret_variable: str = ""
+
+    def secret(self, environment: Mapping[str, str]) -> str:
+        """What requests are signed with; empty where they are not.
+
+        Raises:
+            InvalidConfiguration: the variable that is named is not set.
+        """
+        if not self.secret_variable:
+            return ""
+        if not (secret := environment.get(self.secret_variable, "")):
+            hint = "set it for the server, or take secret-variable out of [server.notifications]"
+            raise InvalidConfiguration(f"the variable {self.secret_variable} of [server.notifications] is not set", hint=hint)
+        return secret
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """The settings of the table `[server]`.
@@ -205,6 +250,7 @@ class ServerSettings:
     workspaces: WorkspaceLimits = field(default_factory=WorkspaceLimits)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     oauth: OAuthSettings = field(default_factory=OAuthSettings)
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
     skills_api_bytes: int = 30_000_000
     trusted_proxies: tuple[str, ...] = ()
 
@@ -222,6 +268,7 @@ class ServerSettings:
             rates=rates,
             mcp=McpSessions(**values.pop("mcp")),
             oauth=OAuthSettings(**values.pop("oauth")),
+            notifications=NotificationSettings(**values.pop("notifications")),
             workspaces=WorkspaceLimits(**values.pop("workspaces")),
             connections=ConnectionLimits(**values.pop("connections")),
             **values,

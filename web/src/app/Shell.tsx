@@ -3,10 +3,12 @@ import { ActionIcon, AppShell, Badge, Box, Burger, Group, NavLink, Text, Tooltip
 import { useDisclosure } from "@mantine/hooks";
 import { IconMoon, IconSun } from "@tabler/icons-react";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { lazy, Suspense, useEffect } from "react";
 
+import { fetched } from "@/api/parts";
 import { useWaiting } from "@/api/waiting";
 import { language, speak, useText } from "@/i18n";
+import { permission, useWanted } from "@/parts/notifying";
 
 import { Account } from "./Account";
 import { FindButton } from "./FindButton";
@@ -16,7 +18,10 @@ import classes from "./Shell.module.css";
 import { SignInPlace } from "./SignInPlace";
 import { shell } from "./words";
 
+const Notifier = lazy(() => fetched(import("./Notifier")));
+
 export function Shell() {
+  const wanted = useWanted();
   const t = useText(shell);
   const [opened, { toggle, close }] = useDisclosure(false);
   const waiting = useWaiting();
@@ -77,6 +82,7 @@ export function Shell() {
         <Outlet />
       </AppShell.Main>
       <SignInPlace />
+      <Suspense>{wanted.length > 0 && permission() === "granted" && <Notifier wanted={wanted} />}</Suspense>
     </AppShell>
   );
 }

@@ -1,24 +1,46 @@
-"""Runs and installs that continue after their request was answered, and the shutdown that waits for them."""
+"""What goes on beside requests: runs and installs after their answer, notifications of a webhook, and the shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
+import itertools
+import json
 import logging
+import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from urllib.parse import quote
 
+from sqlalchemy import func, select
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.database import delete_live_events, live_events_of, publish_live_events
-from skillyard.engine import ProcessIdentity, StartedRun
-from skillyard.errors import SkillyardError
+from skillyard.access import DEFAULT_ORGANISATION
+from skillyard.database import delete_live_events, live_events_of, publish_live_events, runs, turns
+from skillyard.engine import FAILED_STATES, ProcessIdentity, StartedRun
+from skillyard.errors import InvalidConfiguration, NetworkFailed, SkillyardError
 from skillyard.execution import Run
+from skillyard.execution.skill_call import TRIAL_INTERFACES
+from skillyard.files import locked, replace_file
+from skillyard.network import guarded_request
+from skillyard.network.hosts import read_destination
+from skillyard.server.settings import NotificationKind, NotificationSettings
+from skillyard.text import shorten, single_line
+from skillyard.times import utc_now, utc_text
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
+    from skillyard.access import Organisations
     from skillyard.database import Database
+    from skillyard.registry import Registry
+    from skillyard.server.background.approval_questions import ApprovalQuestions
+    from skillyard.times import Timing
 
 
 class BackgroundRuns:
@@ -143,6 +165,246 @@ class BackgroundInstalls:
     def _publish(self, operation_id: str, body: object) -> None:
         with self._database().write() as connection:
             publish_live_events(connection, operation_id, [body])
+
+
+@dataclass(frozen=True, slots=True)
+class Notification(WireForm, times="full"):
+    """Something that a person wants to know: names and ids, nothing that a run was given, printed or gave.
+
+    `id` is the same whenever the same thing is reported, `path` where the page shows it; `text` is one line for people.
+    """
+
+    id: str
+    event: NotificationKind | Literal["test"]
+    organisation: str
+    text: str
+    path: str
+    at: datetime
+
+
+_News = tuple[str, str, str]  # an id, the words for people, where the page shows it
+
+
+class NotificationSources(NamedTuple):
+    """Where the news of one organisation come from."""
+
+    questions: ApprovalQuestions
+    registry: Registry
+    database: Database
+
+    def waiting(self) -> Iterator[_News]:
+        """The id, the words and the page of all that waits for an approval."""
+        for question in self.questions.open():
+            yield question.id, f"{question.asked_by} waits for an answer: {question.request.title}", "/approvals"
+        asked = select(turns.c.id, turns.c.conversation_id).where(turns.c.state == "waiting", turns.c.replaced.is_(False))
+        with self.database.read() as connection:
+            chats = connection.execute(asked.order_by(turns.c.created_at).limit(_MOST)).all()
+        for chat in chats:
+            yield chat.id, "A conversation waits for an answer", f"/chat/{chat.conversation_id}"
+        for version in self.registry.approvals.listed("waiting"):
+            words = f"Version {version.label or version.version} of {version.skill_id} waits for approval"
+            yield f"{version.skill_id}@{version.digest}", words, "/approvals"
+
+    def failed(self, since: datetime) -> Iterator[_News]:
+        """The same of the runs that failed since then, the first first; tests of skills are none."""
+        ended = select(runs.c.id, runs.c.skill_name, runs.c.schedule, runs.c.error_code, runs.c.state).where(
+            runs.c.state.in_(FAILED_STATES),
+            runs.c.created_at >= since - _LONGEST,
+            runs.c.finished_at >= since,
+            func.coalesce(runs.c.interface, "").not_in(TRIAL_INTERFACES),
+        )
+        with self.database.read() as connection:
+            rows = connection.execute(ended.order_by(runs.c.finished_at).limit(_MOST)).all()
+        for row in rows:
+            of = f" of the schedule {row.schedule}" if row.schedule else ""
+            yield row.id, f"The run of {row.skill_name}{of} {row.state}: {row.error_code or 'no reason'}", f"/runs/{row.id}"
+
+    def updates(self) -> Iterator[_News]:
+        """The same of what is newer where installed skills came from; asks there."""
+        for skill_id in self.registry.installed.serving():
+            update = self.registry.pending_update(skill_id)
+            if update.state == "update":
+                to = f" to {update.available}" if update.available else ""
+                path = f"/skills/{quote(f'installed:{skill_id}')}?tab=versions"
+                yield f"{skill_id}@{update.available}", f"{skill_id} can be updated{to}", path
+
+
+_MOST: Final = 100  # of one kind at once; more are one notification
+_EACH: Final = 10
+_LONGEST: Final = timedelta(days=1)  # between the request of a run and its end
+_LATE: Final = timedelta(minutes=1)  # how much later than its time an end may be written
+_UPDATES: Final = timedelta(days=1)
+_TRIES: Final = 3
+_LISTS: Final = {"approval": "/approvals", "failure": "/runs?state=failed", "update": "/skills"}
+_SEND_S: Final = 10.0
+_LEAVING_S: Final = 5.0
+_LINE: Final = 300
+_ELSEWHERE: Final = 6  # organisations beside the default one are looked at so much less often
+
+
+class OrganisationLooks(Protocol):
+    """The organisations of a server, and where the news of one come from."""
+
+    @property
+    def organisations(self) -> Organisations:
+        """All of them."""
+
+    def sources(self, organisation: str) -> AbstractAsyncContextManager[NotificationSources]:
+        """Where its news come from, for as long as the block lasts."""
+
+
+class WebhookNotifier:
+    """Reports to one webhook what waits for an approval, which runs failed and what can be updated.
+
+    What was reported is noted in a file of the home under a lock: of all processes of a machine one reports a thing, once, and
+    what happened while no server was there is reported later. What the webhook does not take in three tries is logged.
+    """
+
+    def __init__(self, settings: NotificationSettings, folder: str, *, allow_private: bool, timing: Timing) -> None:
+        """As `settings`; what was reported is noted in `folder`.
+
+        Raises:
+            InvalidConfiguration: the secret is not set, or the address needs https or is in a private network.
+        """
+        self._settings = settings
+        self._secret = settings.secret(os.environ)
+        self._noted = Path(folder, "notifications.json")
+        self._private, self._timing = allow_private, timing
+        if settings.url.lower().startswith("http:") and not allow_private:
+            hint = "use https, or private-hosts = true in [packages] where the webhook is in your own network"
+            raise InvalidConfiguration("the address of [server.notifications] is not https", hint=hint)
+
+    @contextlib.asynccontextmanager
+    async def running(self, pool: OrganisationLooks) -> AsyncIterator[None]:
+        """Report inside the block; what is being reported when it ends has five seconds more."""
+        leaving = asyncio.Event()
+        looks = (self.news, self.update_news) if self._settings.url else ()
+        going = [asyncio.create_task(self._go(pool, look, leaving)) for look in looks]
+        yield
+        leaving.set()
+        if going:
+            _, late = await asyncio.wait(going, timeout=_LEAVING_S)
+            for task in late:
+                task.cancel()
+
+    async def send(self, notification: Notification) -> None:
+        """Send one notification.
+
+        Raises:
+            NetworkRefused: the address may not be reached.
+            NetworkFailed: it did not answer, or did not take it.
+        """
+        body = json.dumps(notification.to_dict(), ensure_ascii=False).encode()
+        headers = {"content-type": "application/json", "user-agent": "skillyard"}
+        if self._secret:
+            headers["x-hub-signature-256"] = "sha256=" + hmac.new(self._secret.encode(), body, "sha256").hexdigest()
+        to = read_destination(self._settings.url)
+        answer = await guarded_request(
+            "POST",
+            self._settings.url,
+            allow=(f"{to.scheme}://{to.host}:{to.port}",),
+            headers=headers,
+            body=body,
+            timeout_s=_SEND_S,
+            max_bytes=64 * 1024,
+            allow_private=self._private,
+        )
+        if not 200 <= answer.status < 300:
+            raise NetworkFailed(f"the webhook at {to.host} answered {answer.status}", hint="check its address and its secret")
+
+    async def _go(
+        self,
+        pool: OrganisationLooks,
+        look: Callable[[str, NotificationSources], list[Notification]],
+        leaving: asyncio.Event,
+    ) -> None:
+        for number in itertools.count():
+            try:
+                for name in await asyncio.to_thread(lambda: [one.name for one in pool.organisations.all()]):
+                    if name == DEFAULT_ORGANISATION or number % _ELSEWHERE == 0:
+                        async with pool.sources(name) as sources:
+                            news = await asyncio.to_thread(look, name, sources)
+                        for notification in news:
+                            await self._send_or_log(notification)
+            except SkillyardError as error:
+                _log.warning("looking for what to notify about failed: %s", error.message)
+            except Exception:
+                _log.exception("looking for what to notify about failed")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timing.notifications_s):
+                    await leaving.wait()
+            if leaving.is_set():
+                return
+
+    async def _send_or_log(self, notification: Notification) -> None:
+        for left in reversed(range(_TRIES)):
+            try:
+                await self.send(notification)
+                return
+            except SkillyardError as error:
+                if not left:
+                    _log.warning("%s was not reported: %s", notification.id, error.message)
+                else:
+                    await asyncio.sleep(self._timing.first_retry_s)
+
+    def news(self, organisation: str, sources: NotificationSources) -> list[Notification]:
+        """What waits and what failed in one organisation and was not reported, noted as reported. Blocks.
+
+        Raises:
+            SkillyardError: the records cannot be read.
+            OSError: it cannot be noted.
+        """
+        found: list[Notification] = []
+        with self._notes(organisation) as (known, now):
+            if "approval" in self._settings.events:
+                found += self._unreported("approval", organisation, known, sources.waiting(), now)
+            if "failure" in self._settings.events:
+                since = datetime.fromisoformat(known.setdefault("since", utc_text(now)))
+                found += self._unreported("failure", organisation, known, sources.failed(since - _LATE), now)
+            known["since"] = utc_text(now)
+        return found
+
+    def update_news(self, organisation: str, sources: NotificationSources) -> list[Notification]:
+        """The updates of one organisation that were not reported, noted as reported; they are looked for once a day. Blocks.
+
+        Raises:
+            SkillyardError, OSError: as `news`.
+        """
+        if "update" not in self._settings.events:
+            return []
+        with self._notes(organisation) as (known, now):
+            if "updated" in known and datetime.fromisoformat(known["updated"]) > now - _UPDATES:
+                return []
+            known["updated"] = utc_text(now)
+        updates = tuple(sources.updates())  # which takes its time: others go on meanwhile
+        with self._notes(organisation) as (known, now):
+            return self._unreported("update", organisation, known, updates, now)
+
+    @contextlib.contextmanager
+    def _notes(self, organisation: str) -> Iterator[tuple[dict[str, Any], datetime]]:
+        """What is noted of an organisation, kept when the block ends; and the time."""
+        with locked(self._noted):
+            noted: dict[str, dict[str, Any]] = {}
+            with contextlib.suppress(OSError, ValueError):
+                noted = json.loads(self._noted.read_bytes())
+            yield noted.setdefault(organisation, {}), utc_now()
+            replace_file(self._noted, json.dumps(noted).encode(), durable=False)
+
+    def _unreported(
+        self, event: NotificationKind, organisation: str, known: dict[str, Any], now_there: Iterable[_News], now: datetime
+    ) -> list[Notification]:
+        """What of it is new, at most ten of each kind and how many more there are; `known` is brought up to date."""
+        there = list(now_there)
+        new = [one for one in there if one[0] not in known.get(event, ())]
+        known[event] = [one[0] for one in there]
+        found = [
+            Notification(f"{event}:{what}", event, organisation, shorten(single_line(words), _LINE), path, now)
+            for what, words, path in new[:_EACH]
+        ]
+        if rest := new[_EACH:]:
+            words = f"{len(rest)} more of this"
+            found.append(Notification(f"{event}:{rest[0][0]}:more", event, organisation, words, _LISTS[event], now))
+        return found
 
 
 _SETTLING_S: Final = 10

@@ -209,6 +209,27 @@ async def install_address(
     return await _execute(service, response, options, install, contextlib.AsyncExitStack())
 
 
+class AvailableUpdate(BaseModel):
+    """A skill of which there is something newer where it came from; its versions are the declared ones."""
+
+    skill_id: str
+    declared_version: str | None
+    available: str | None
+
+
+@routes.post("/updates", responses=WRITE_PROBLEMS)
+def look_for_updates(service: CurrentServices) -> Answer[list[AvailableUpdate]]:
+    """Ask where each installed skill came from whether there is something newer; nothing is installed."""
+    found = map(service.registry.pending_update, service.registry.installed.serving())
+    return Answer(
+        data=[
+            AvailableUpdate(skill_id=one.skill_id, declared_version=one.declared_version, available=one.available)
+            for one in found
+            if one.state == "update"
+        ]
+    )
+
+
 @routes.post("/{id}/update", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED)
 async def update(
     service: CurrentServices,

@@ -12,12 +12,16 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
 from skillyard.doctor import MachineCheck, check_machine
-from skillyard.errors import ServerStopping
-from skillyard.server.authorization import OPEN, SERVER_ADMIN, require_scope
+from skillyard.errors import InvalidInput, ServerStopping
+from skillyard.network.hosts import read_destination
+from skillyard.server.authorization import OPEN, SERVER_ADMIN, CurrentCaller, require_scope
+from skillyard.server.background.running_work import Notification
 from skillyard.server.organisation_services import CurrentServices
-from skillyard.server.responses import READ_PROBLEMS
+from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.server_state import CurrentState
+from skillyard.server.settings import NotificationKind, NotificationSettings
 from skillyard.server.shapes import Answer, ResponseShape
+from skillyard.times import utc_now, utc_text
 
 health_routes: Final = APIRouter(tags=["health"])
 
@@ -113,6 +117,14 @@ class RuleDetail(BaseModel):
     permission: str
 
 
+class NotificationsDetail(BaseModel):
+    """Where notifications go, about which events, and whether they are signed."""
+
+    host: str
+    events: list[NotificationKind]
+    signed: bool
+
+
 class SettingsDetail(BaseModel):
     """What the settings files come to; `sandbox` is the user's table, with the names of what it grants and no value of them."""
 
@@ -131,6 +143,7 @@ class SettingsDetail(BaseModel):
     roots: list[RootDetail]
     servers: list[str]
     sandbox: dict[str, Any]
+    notifications: NotificationsDetail | None = Field(description="to a webhook, which the server's settings name")
 
 
 class DoctorReport(ResponseShape):
@@ -141,7 +154,7 @@ class DoctorReport(ResponseShape):
 
 
 @machine_routes.get("/settings", responses=READ_PROBLEMS)
-def settings(service: CurrentServices) -> Answer[SettingsDetail]:
+def settings(service: CurrentServices, state: CurrentState) -> Answer[SettingsDetail]:
     """What holds here; it is changed in the settings files, not over HTTP. No password and no key is in it."""
     catalog = service.catalog
     configuration = catalog.configuration
@@ -176,8 +189,28 @@ def settings(service: CurrentServices) -> Answer[SettingsDetail]:
             ],
             servers=sorted(configuration.servers),
             sandbox=_without_values(configuration.sandbox),
+            notifications=_notifications(state.settings.notifications),
         )
     )
+
+
+def _notifications(settings: NotificationSettings) -> NotificationsDetail | None:
+    if not settings.url:
+        return None
+    host = read_destination(settings.url).host
+    return NotificationsDetail(host=host, events=list(settings.events), signed=bool(settings.secret_variable))
+
+
+@machine_routes.post("/notifications/test", responses=WRITE_PROBLEMS, dependencies=[require_scope("admin"), SERVER_ADMIN])
+async def test_notification(state: CurrentState, caller: CurrentCaller) -> Answer[NotificationsDetail]:
+    """Send a notification of the event `test` to the webhook of the settings, and report what became of it."""
+    detail = _notifications(state.settings.notifications)
+    if detail is None:
+        raise InvalidInput("no webhook is set", hint="name its address as url in [server.notifications] of the user's settings")
+    now = utc_now()
+    text = f"{caller.name} tries the notifications of Skillyard"
+    await state.notifier.send(Notification(f"test:{utc_text(now)}", "test", caller.organisation, text, "/settings", now))
+    return Answer(data=detail)
 
 
 @machine_routes.get("/doctor", responses=READ_PROBLEMS)

@@ -126,7 +126,7 @@ export const chat = words(
     modelSaved: "The next turn uses this model",
     change: "Use this model",
     turns: {
-      title: "Turns of chats",
+      title: "Chat turns",
       lead: "What stands behind a figure. Only your own chats are listed: those of others and deleted ones are counted, and not shown.",
       count: (all: string) => (all === "1" ? "1 turn" : `${all} turns`),
       list: "Turns",

@@ -47,7 +47,7 @@ export const insights = words(
       cost: "Tokens of chats by the configured prices",
     },
     unknown: "not known",
-    seeRuns: (count: string, name: string) => `${count} runs of ${name}`,
+    seeRuns: (count: string, name: string) => (count === "1" ? `1 run of ${name}` : `${count} runs of ${name}`),
     seeFailed: (share: string, name: string) => `${share} of the runs of ${name} failed: see them`,
     seeTurns: (count: string, stage: string, name: string) => `${count} of ${name}, ${stage}: see the turns`,
     sortBy: (column: string) => `Sort by ${column}`,

@@ -14,6 +14,7 @@ import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
 import { Value } from "@/parts/Value";
 
+import { Notifications } from "./Notifications";
 import { machine } from "./words";
 
 const COLOURS: Record<string, string> = { allow: "pine", ask: "yellow", deny: "red" };
@@ -27,6 +28,7 @@ export function SettingsPage() {
         {(settings) => (
           <Stack gap="md">
             <Server settings={settings} />
+            <Notifications settings={settings} />
             <Roots settings={settings} />
             <Rules settings={settings} />
             <Section title={t.sandbox} lead={t.sandboxWhy} empty={!Object.keys(settings.sandbox).length && t.noSandbox}>

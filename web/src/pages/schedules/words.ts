@@ -32,7 +32,7 @@ export const schedules = words(
     },
     doing: (name: string) => `What can be done with ${name}`,
     pause: "Pause",
-    resume: "Go on",
+    resume: "Resume",
     paused: (name: string) => `${name} is paused`,
     resumed: (name: string) => `${name} goes on. What would have come meanwhile is not made up for.`,
     takeOver: "Take over",

@@ -7,6 +7,7 @@ import { lazy, type ReactNode, Suspense } from "react";
 
 import { fetched } from "@/api/parts";
 import { daysAgo, type Figures, insightsQuery } from "@/api/insights";
+import { useMay } from "@/api/scopes";
 import { differenceQuery, type Effect, type Version, type VersionContent } from "@/api/versions";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
@@ -19,6 +20,7 @@ import { PowerList } from "@/parts/PowerList";
 import { Empty, Section } from "@/parts/Section";
 
 import classes from "./Compare.module.css";
+import { canServe, Serve, versionName } from "./Serve";
 import { versions as table } from "./versionWords";
 
 const Playground = lazy(() => fetched(import("./Playground")));
@@ -30,6 +32,7 @@ export function Compare({ id, versions }: { id: string; versions: readonly Versi
   const t = useText(table);
   const search = route.useSearch();
   const navigate = route.useNavigate();
+  const writes = useMay("skills:write");
   const known = (name: string | undefined) => versions.find(({ version }) => version === name)?.version;
   const after = known(search.after) ?? versions.find(({ current }) => current)?.version ?? versions[0]?.version ?? "";
   const others = versions.filter(({ version }) => version !== after);
@@ -45,6 +48,10 @@ export function Compare({ id, versions }: { id: string; versions: readonly Versi
       <Group gap="sm" mb="lg" align="flex-end">
         <NativeSelect size="sm" label={t.before} data={options} value={before} onChange={(event) => choose({ before: event.currentTarget.value })} />
         <NativeSelect size="sm" label={t.after} data={options} value={after} onChange={(event) => choose({ after: event.currentTarget.value })} />
+        {writes &&
+          versions
+            .filter((one) => canServe(one) && (one.version === before || one.version === after))
+            .map((one) => <Serve key={one.version} id={id} version={one} label={t.serveThis(versionName(one))} />)}
       </Group>
       <Compared id={id} before={before} after={after} />
     </Section>

@@ -1,21 +1,18 @@
 /** Which versions of a skill there are, which serves, what is different between two, and what was done. */
-import { Badge, Box, Button, Code, Group, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
-import { IconArrowBackUp, IconSignature } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { Badge, Box, Code, Group, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
+import { IconSignature } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 
-import { asProblem } from "@/api/problem";
 import { useMay } from "@/api/scopes";
-import { canAgree, type InstallLog, installLogsQuery, rollbackTo, type Version, versionsQuery } from "@/api/versions";
+import { type InstallLog, installLogsQuery, type Version, versionsQuery } from "@/api/versions";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
-import { Confirm } from "@/parts/Confirm";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
-import { notify, notifyProblem } from "@/parts/notify";
 import { Empty, Section } from "@/parts/Section";
 
 import { Compare } from "./Compare";
+import { canServe, Serve, versionName } from "./Serve";
 import classes from "./Versions.module.css";
 import { versions as table } from "./versionWords";
 
@@ -63,7 +60,6 @@ function VersionRow({ id, version }: { id: string; version: Version }) {
   const format = useFormat();
   const writes = useMay("skills:write");
   const notes = [
-    version.declared_version && t.declared(visible(version.declared_version)),
     format.bytes(version.size_bytes),
     version.origin.address && t.from(visible(version.origin.address)),
     version.installed_by && t.by(visible(version.installed_by)),
@@ -73,9 +69,14 @@ function VersionRow({ id, version }: { id: string; version: Version }) {
     <Group className={classes.row} gap="sm" wrap="nowrap" align="flex-start">
       <Box flex={1} miw={0}>
         <Group gap="xs">
-          <Text size="sm" fw={560} ff="monospace">
-            {version.version}
+          <Text size="sm" fw={560}>
+            <bdi>{versionName(version)}</bdi>
           </Text>
+          {version.declared_version && (
+            <Text size="xs" c="dimmed" ff="monospace">
+              {version.version}
+            </Text>
+          )}
           {version.current && <Badge color="pine">{t.serves}</Badge>}
           {!version.current && state && (
             <Tooltip label={version.yanked_reason ?? version.deprecated_reason ?? version.digest}>
@@ -100,58 +101,8 @@ function VersionRow({ id, version }: { id: string; version: Version }) {
           <bdi>{notes.join(" · ")}</bdi>
         </Text>
       </Box>
-      {writes && !version.current && !version.removed && version.status !== "failed" && version.approval !== "waiting" && <Back id={id} version={version.version} />}
+      {writes && canServe(version) && <Serve id={id} version={version} />}
     </Group>
-  );
-}
-
-function Back({ id, version }: { id: string; version: string }) {
-  const t = useText(table);
-  const cache = useQueryClient();
-  const [asked, setAsked] = useState(false);
-  const going = useMutation({
-    mutationFn: rollbackTo,
-    onSuccess: async () => {
-      setAsked(false);
-      notify({ message: t.done(version) });
-      await cache.invalidateQueries();
-    },
-    onError: (error, { agreed }) => {
-      const { code } = asProblem(error);
-      if (!canAgree(code) || agreed.includes(code)) {
-        setAsked(false);
-        notifyProblem(error);
-      }
-    },
-  });
-  const problem = going.error === null ? undefined : asProblem(going.error);
-  const code = problem && canAgree(problem.code) ? problem.code : undefined;
-  const agreed = [...(going.variables?.agreed ?? []), ...(code ? [code] : [])];
-  return (
-    <>
-      <Button size="compact-sm" variant="default" leftSection={<IconArrowBackUp size={14} />} onClick={() => setAsked(true)}>
-        {t.back}
-      </Button>
-      <Confirm
-        opened={asked}
-        close={() => {
-          setAsked(false);
-          going.reset();
-        }}
-        title={t.backAsk(version)}
-        action={code ? t.forceDo : t.back}
-        danger={code !== undefined}
-        busy={going.isPending}
-        act={() => going.mutate({ id, version, agreed })}
-      >
-        {code ? t.agree[code] : t.backWhy}
-        {code && code !== "local_edits" && (
-          <Text size="sm" mt="sm" style={{ overflowWrap: "anywhere" }}>
-            <bdi>{visible(problem?.message ?? "")}</bdi>
-          </Text>
-        )}
-      </Confirm>
-    </>
   );
 }
 
