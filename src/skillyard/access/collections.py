@@ -123,10 +123,8 @@ class SkillCollections:
         """Keep a search under a name, in place of the one that had it.
 
         Raises:
-            InvalidInput: the name is too long or empty, nothing is searched, or there are too many.
+            InvalidInput: the name is too long or empty, or there are too many.
         """
-        if not search:
-            raise InvalidInput("there is no word and no filter to save", hint="search or filter first, then save it")
         saved = SavedSearch(_checked_name(name, "search"), dict(search), datetime.now(UTC))
         row = {"owner": owner, "name": saved.name, "search": dict(saved.search), "saved_at": saved.saved_at}
         others = select(func.count()).select_from(saved_searches)
