@@ -11,6 +11,7 @@ from sqlalchemy import insert
 from starlette.testclient import TestClient
 
 from skillyard.database import runs
+from skillyard.server.background.catalog_changes import RecentUses
 
 API = "/api/v1/catalog"
 
@@ -115,6 +116,22 @@ def test_a_list_is_in_the_order_that_is_asked_for(shop: Path, client: Any, home:
         {"skill": "user:merge", "uses": 2, "last_used": str((moment - timedelta(days=3)).date())},
         {"skill": "user:weather", "uses": 0, "last_used": None},
     ]
+
+
+def test_uses_are_read_once_for_all_pages_of_an_order(client: Any) -> None:
+    now = [0.0]
+    service = client.app.state.pool.main
+    uses = RecentUses(service.database, lambda: now[0])
+    assert uses.read() == {}
+    moment = datetime.now(UTC)
+    run = {"kind": "direct", "state": "succeeded", "parameters": {}, "context": {}, "cache_hit": False, "owner": ""}
+    with service.database().write() as connection:
+        at = {"created_at": moment, "finished_at": moment}
+        connection.execute(insert(runs), [{**run, **at, "id": "run_1", "skill_id": "user:a", "skill_name": "a"}])
+    now[0] = 9.9
+    assert uses.read() == {}
+    now[0] = 10.0
+    assert list(uses.read()) == ["user:a"]
 
 
 def test_an_order_by_risk_says_how_many_skills_still_wait_for_a_scan(

@@ -31,7 +31,7 @@ from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.authorization import Caller
 from skillyard.server.background.approval_questions import ApprovalQuestions, rejecting_approver
 from skillyard.server.background.caller_sessions import CallerToolSessions, CallerWorkspaces, LazyChat, SessionSlots
-from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges, ScanReports
+from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges, RecentUses, ScanReports
 from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns
 from skillyard.times import utc_now
 
@@ -56,6 +56,7 @@ class OrganisationServices:
         self.pending_changes = PendingChanges()
         self.page_cache = PageCache()
         self.scans = ScanReports()
+        self.uses = RecentUses(self.database)
         self.runs = BackgroundRuns()
         self.installs = BackgroundInstalls(self.database)
         self.questions = ApprovalQuestions(self.database, catalog.project_root)

@@ -1,4 +1,4 @@
-"""Changes of a catalog: one at a time, announced to the other processes of the folder; pages and scans kept between them.
+"""Changes of a catalog: one at a time, announced to the other processes of the folder; pages, scans and uses kept between them.
 
 An announcement is the size of a file that grows by a byte with each change: asking for it costs a microsecond, and none is
 missed. The settings file, which the command line writes too, is watched in the same way.
@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,6 +25,8 @@ from skillyard.errors import HelpersBusy, SkillyardError
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
+    from skillyard.database import Database
+    from skillyard.insights import SkillUse
     from skillyard.scanner import Report, Severity, Suppression
 
 _FILE: Final = "cache/changes"
@@ -254,3 +256,27 @@ class PageCache:
             while len(self._pages) > _KEPT:
                 self._pages.popitem(last=False)
         return page
+
+
+_USES_S: Final = 10.0
+
+
+class RecentUses:
+    """How often and when last every skill was used, read at most every ten seconds: for the pages of one order."""
+
+    def __init__(self, database: Callable[[], Database], clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._uses: Mapping[str, SkillUse] = {}
+        self._until: float | None = None
+
+    def read(self) -> Mapping[str, SkillUse]:
+        """The uses by the ids of skills. Blocks; raises as `read_uses` does."""
+        from skillyard.insights import read_uses
+
+        with self._lock:
+            if self._until is None or self._clock() >= self._until:
+                self._uses = read_uses(self._database())
+                self._until = self._clock() + _USES_S
+            return self._uses

@@ -180,7 +180,7 @@ def _ordered(service: OrganisationServices, order: CatalogOrder | None, skills: 
         worst = service.scans.worst(skills, catalog.suppressions(), seconds=_SWEEP_S)
         return in_order(skills, by_risk(worst, load_withdrawn(catalog.data_directory))), len(skills) - len(worst)
     if order in ("used", "last_used"):
-        return in_order(skills, by_use(read_uses(service.database()), last=order == "last_used")), 0
+        return in_order(skills, by_use(service.uses.read(), last=order == "last_used")), 0
     return in_order(skills, by_tokens if order == "tokens" else None), 0
 
 
