@@ -130,13 +130,15 @@ class RecordReader:
         rows = self._rows(select(skill_definitions).where(skill_definitions.c.skill_id == skill_id))
         return skill_from_row(rows[0]) if rows else None
 
-    def versions(self, skill_id: str) -> tuple[SkillVersion, ...]:
-        """The versions of a skill, the newest first; those that never were whole are not among them."""
+    def versions(self, skill_id: str | None = None) -> tuple[SkillVersion, ...]:
+        """The versions of a skill, or of every one, the newest first; those that never were whole are not among them."""
         query = (
             _versions_with_approval()
-            .where(skill_versions.c.skill_id == skill_id, skill_versions.c.status.in_(("active", "deprecated")))
+            .where(skill_versions.c.status.in_(("active", "deprecated")))
             .order_by(skill_versions.c.installed_at.desc(), skill_versions.c.version.desc())
         )
+        if skill_id is not None:
+            query = query.where(skill_versions.c.skill_id == skill_id)
         return tuple(map(version_from_row, self._rows(query)))
 
     def findings(self, skill_id: str) -> tuple[Mapping[str, Any], ...]:

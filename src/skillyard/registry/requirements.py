@@ -207,10 +207,10 @@ def _clause(piece: str) -> tuple[str, str] | None:
 
 
 def _meets(version: str, sign: str, bound: str) -> bool:
-    have, want = _version_key(version), _version_key(bound)
+    have, want = version_key(version), version_key(bound)
     match sign:
         case "^" | "~" | "~=":
-            return want <= have and _version_key(_ceiling(bound, sign), release=False) > have
+            return want <= have and version_key(_ceiling(bound, sign), release=False) > have
         case ">=":
             return have >= want
         case "<=":
@@ -237,7 +237,7 @@ def _ceiling(bound: str, sign: str) -> str:
     return ".".join(map(str, [*numbers[:fixed], numbers[fixed] + 1]))
 
 
-def _version_key(version: str, *, release: bool = True) -> _Key:
+def version_key(version: str, *, release: bool = True) -> _Key:
     """A sort key: numbers, then a pre-release before its release (Semantic Versioning 2.0.0, item 11).
 
     With `release=False` the key comes before every pre-release of that version.
