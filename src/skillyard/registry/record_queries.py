@@ -9,6 +9,7 @@ from sqlalchemy import RowMapping, Select, and_, func, or_, select
 
 from skillyard.database import (
     agent_skills,
+    audit_events,
     containing_substring,
     install_logs,
     skill_definitions,
@@ -189,6 +190,18 @@ class RecordReader:
         )
         rows = self._rows(query)
         return rows[0]["package_digest"] if rows else None
+
+    def withdrawn_by(self, skill_id: str, version: str, action: str) -> str | None:
+        """Who marked a version last by `yank` or `deprecate` in a request, by the audit log; never the user of the machine."""
+        table = audit_events.c
+        query = (
+            select(table.actor)
+            .where(table.subject == f"{skill_id}@{version}", table.action == action, table.request_id.is_not(None))
+            .order_by(table.at.desc(), table.id.desc())
+            .limit(1)
+        )
+        rows = self._rows(query)
+        return rows[0]["actor"] if rows else None
 
     def version_names(self, skill_id: str) -> set[str]:
         """Every name of a version that was ever given."""
