@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import signal
 import zipfile
 from collections.abc import Callable
@@ -83,11 +84,89 @@ def test_rows_say_what_skills_cost_and_when_they_were_used_in_the_order_that_is_
     told = {one["id"]: one for one in site.ask("GET", "/api/v1/catalog?limit=100")["data"]}
     most = max(told.values(), key=lambda one: one["instruction_tokens"])
     expect(rows(page).first).to_contain_text(most["name"])
-    order.select_option("risk")
+    with page.expect_response("**/api/v1/catalog?sort=risk*"):
+        order.select_option("risk")
     expect(page.get_by_text("still to be scanned")).to_have_count(0, timeout=60_000)
+    page.wait_for_load_state("networkidle")
     assert sorted(names(page), key=str.casefold) == everyone
     uncut(page)
     readable(page)
+
+
+_DESCRIPTION = "Does so many things that its description is cut: " + "one after another, " * 20
+_LONG = {
+    "a-skill-with-a-name-that-is-as-long-as-names-of-skills-may-be-ok": "version: 2026.11.24-nightly\nentry: ./run.py",
+    "only-people-may-call-this-one": "disable-model-invocation: true",
+    "broken": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("width", "language", "scheme"), [(1280, "en-US", "light"), (360, "en-US", "dark"), (360, "zh-CN", "light")]
+)
+def test_whatever_a_skill_says_of_itself_no_text_of_its_card_is_cut_and_phones_show_its_marks(
+    site: Site, visit: Open, uncut: Callable[[Page], None], width: int, language: str, scheme: str
+) -> None:
+    for name, header in _LONG.items():
+        folder = site.project / "skills" / name
+        folder.mkdir(exist_ok=True)
+        (folder / "run.py").write_text("def execute(parameters): return 1\n", "utf-8")
+        said = f"description: {_DESCRIPTION}\n{header}\n---\nDo." if header else "---"
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\n{said}\n", "utf-8")
+    site.ask("POST", "/api/v1/catalog/refresh")
+    try:
+        page = visit(site, "/skills", width=width, language=language, scheme=scheme)
+        listed = page.get_by_role("list", name=re.compile("Skills|技能")).get_by_role("listitem")
+        for name in _LONG:
+            card = listed.filter(has_text=name)
+            expect(card).to_have_count(1)
+            expect(card.get_by_text(re.compile("^(Configured|配置)$"))).to_be_visible()
+        expect(listed.filter(has_text="only-people").get_by_text(re.compile("Only for people|仅供人使用"))).to_be_visible()
+        expect(listed.filter(has_text="broken").get_by_text(re.compile("^(Broken|已损坏)$"))).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        heights = listed.evaluate_all("(cards) => cards.map((one) => [one.clientHeight, one.firstElementChild.scrollHeight])")
+        assert len(heights) > 10
+        assert all(inside <= card for card, inside in heights), heights
+        uncut(page)
+        page.goto("/skills?source=config&state=broken&starred=true&collection=one+with+a+rather+long+name&sort=risk")
+        page.wait_for_load_state("networkidle")
+        uncut(page)
+    finally:
+        for name in _LONG:
+            shutil.rmtree(site.project / "skills" / name)
+        site.ask("POST", "/api/v1/catalog/refresh")
+
+
+def test_a_skill_without_tests_or_prompts_says_what_to_add(site: Site, visit: Open) -> None:
+    bare = site.project / "skills/bare"
+    bare.mkdir()
+    (bare / "SKILL.md").write_text("---\nname: bare\ndescription: Has nothing.\n---\nDo.\n", "utf-8")
+    site.ask("POST", "/api/v1/catalog/refresh")
+    page = visit(site, "/skills/config:bare?tab=tests")
+    expect(page.get_by_text("There is nothing to test")).to_be_visible()
+    expect(page.get_by_text("tests/examples.json")).to_be_visible()
+    expect(page.get_by_role("button", name="Run the tests")).to_have_count(0)
+    shutil.rmtree(bare)
+    site.ask("POST", "/api/v1/catalog/refresh")
+    page.goto("/skills/config:csv-summary?tab=triggers")
+    expect(page.get_by_text("There are no prompts")).to_be_visible()
+    expect(page.get_by_text("evals/triggers.json")).to_be_visible()
+    expect(page.get_by_role("button", name="Try the prompts")).to_have_count(0)
+    page.goto("/skills/config:csv-summary?tab=tests")
+    expect(page.get_by_role("button", name="Run the tests")).to_be_visible()
+
+
+def test_one_chats_with_an_agent_from_its_page_which_shows_what_is_left_of_its_budget(site: Site, visit: Open) -> None:
+    made = site.ask(
+        "POST", "/api/v1/agents", {"name": "Editor", "system_prompt": "You edit.", "settings": {"index_tokens": 8000}}
+    )
+    page = visit(site, f"/agents/{made['data']['id']}")
+    bar = page.get_by_test_id("budget")
+    expect(bar).to_be_visible()
+    filled = bar.evaluate("(bar) => [...bar.children].reduce((sum, part) => sum + part.clientWidth, 0) / bar.clientWidth")
+    assert 0 < filled < 0.5
+    page.get_by_role("link", name="Chat with it").click()
+    expect(page.get_by_role("combobox", name="Agent")).to_have_value("Editor")
 
 
 def test_a_star_is_kept_by_the_server_on_the_row_and_on_the_page_of_the_skill(site: Site, visit: Open) -> None:

@@ -132,7 +132,7 @@ function Everything({ chosen }: { chosen: CatalogSearch }) {
   const list = useInfiniteQuery(catalogQuery(narrowing(chosen)));
   const counts = useQuery(facetsQuery()).data;
   const all = Object.values(counts?.source ?? {}).reduce((sum, count) => sum + count, 0);
-  const narrowed = chosen.source ?? chosen.state ?? chosen.tag;
+  const narrowed = chosen.source ?? chosen.state ?? chosen.use ?? chosen.tag ?? chosen.starred ?? chosen.collection;
   return (
     <Loaded query={list} skeleton={<Counted text=" " skeleton />}>
       {({ pages }) => {
