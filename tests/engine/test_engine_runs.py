@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from skillyard.catalog import Configuration
 from skillyard.database import runs
 from skillyard.engine import FINAL_STATES, LocalEngine, ProcessIdentity, Records, RunFilter, RunRecord
 from skillyard.engine.journal import Journal
+from skillyard.engine.run_record import ALL_RUNS
 from skillyard.errors import DatabaseUnavailable, FileMissing, PermissionDenied, RecordNotFound
 from skillyard.execution import RunError, RunRequest, StepTrace
 from skillyard.sandbox import preparation
@@ -358,6 +360,34 @@ def test_runs_are_found_by_skill_state_and_id(records: Records) -> None:
     for unclear in ("run_0000", "defg1", "run_%_abcdefg1", ""):
         with pytest.raises(RecordNotFound):
             journal.get(unclear)
+
+
+def test_runs_are_counted_by_time_and_those_of_a_schedule_are_one_row(records: Records) -> None:
+    journal: Journal = records.journal
+    schedules = (None, "daily", "daily", "hourly", None, "daily")
+    for number, schedule in enumerate(schedules):
+        when = RECORD.created_at + timedelta(hours=number)
+        journal.queue(replace(RECORD, id=f"run_{number}", created_at=when, schedule=schedule))
+    for number in (1, 2, 4):
+        journal.stop(f"run_{number}", "failed" if number < 4 else "cancelled", RunError("EXECUTION_ERROR", ""))
+
+    def folded(only: RunFilter = ALL_RUNS, **page: int) -> list[tuple[str, int, int]]:
+        return [(row.newest.id[-1], row.runs, row.failures) for row in journal.list_folded(only, **page)]
+
+    assert folded() == [("5", 3, 2), ("4", 1, 0), ("3", 1, 0), ("0", 1, 0)]
+    assert journal.count_folded() == 4
+    assert folded(limit=2, offset=1) == [("4", 1, 0), ("3", 1, 0)]
+    failed = RunFilter(states=["failed"])
+    assert (folded(failed), journal.count_folded(failed)) == ([("2", 2, 2)], 1)
+    assert folded(RunFilter(until=RECORD.created_at + timedelta(hours=2))) == [("1", 1, 1), ("0", 1, 0)]
+
+    edges = [RECORD.created_at + timedelta(hours=hours) for hours in (0, 2, 5)]
+    times = list(pairwise(edges))
+    assert journal.count_by_state(ALL_RUNS, times) == (
+        {"queued": 1, "failed": 1},
+        {"queued": 1, "failed": 1, "cancelled": 1},
+    )
+    assert journal.count_by_state(RunFilter(schedule="daily"), times) == ({"failed": 1}, {"failed": 1})
 
 
 @pytest.mark.row("003-11")

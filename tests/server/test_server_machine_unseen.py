@@ -121,7 +121,7 @@ def _names(used: Mapping[str, str], path: str, skill: str) -> dict[str, str]:
     for kind in ("anthropic", "openai"):
         if path.startswith(f"/{kind}/"):
             names |= {"skill_id": used[kind], "version": used[f"{kind} version"]}
-    if path.startswith("/api/v1/skills/{slug}"):
+    if path.startswith("/api/v1/skills/{slug}") or "/.well-known/" in path:
         names["version"] = used["clawhub version"]
     return names
 

@@ -112,8 +112,12 @@ def stage_skill(skill: FoundSkill, fetched: FetchedTree, within: Path, limits: P
     """
     path = "" if skill.path == "." else skill.path
     below = "/".join(part for part in (fetched.origin.path, path) if part)
-    manifest_url, manifest = fetched.origin.listed.get(below.partition("/")[0], ("", {}))
-    origin = replace(fetched.origin, path=below, manifest_url=manifest_url, manifest=manifest, listed={})
+    folder = below.partition("/")[0]
+    manifest_url, manifest = fetched.origin.listed.get(folder, ("", {}))
+    version = fetched.origin.versions.get(folder) or fetched.origin.version
+    origin = replace(
+        fetched.origin, path=below, version=version, manifest_url=manifest_url, manifest=manifest, listed={}, versions={}
+    )
     if fetched.owned:
         target = within / f"skill-{os.urandom(6).hex()}"
         skill.directory.rename(target)

@@ -15,6 +15,7 @@ from skillyard.errors import (
     PermissionDenied,
     SecondPersonRequired,
     SkillNotFound,
+    SkillyardError,
     VersionNotApproved,
     VersionNotFound,
     VersionUnusable,
@@ -27,6 +28,7 @@ from skillyard.registry.model import (
     InstallLog,
     ListedApproval,
     Operation,
+    PendingUpdate,
     Progress,
     SkillVersion,
     VersionApproval,
@@ -40,7 +42,7 @@ from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import ApprovalPolicy
-    from skillyard.registry.mirror_locations import MirroredVersion, MirrorSource
+    from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorSource
     from skillyard.registry.powers import Powers
     from skillyard.registry.records import RegistryRecords
     from skillyard.registry.version_store import OpenLog, RunningOperation
@@ -497,15 +499,34 @@ def publisher_notice(current: SkillVersion, mirror: MirrorSource) -> str | None:
     Raises:
         SkillyardError: as `MirrorSource.index`.
     """
-    listed = _versions_listed(current, mirror).get(current.digest)
-    if listed is None or (listed.yanked is None and listed.deprecated is None):
+    skill = _skill_listed(current, mirror)
+    listed = {version.digest: version for version in skill.versions}.get(current.digest) if skill else None
+    if skill is None or listed is None or listed.withdrawal is None:
         return None
-    word, reason = ("deprecated", listed.deprecated) if listed.yanked is None else ("withdrawn", listed.yanked)
-    return f"{word} by its publisher" + (f": {single_line(reason)}" if reason else "")
+    now = skill.version() if skill.current else None
+    replaced = now is not None and now.digest != listed.digest and now.yanked is None
+    after = f"{now.called} takes its place" if now is not None and replaced else "nothing takes its place yet"
+    return f"{listed.withdrawal}; {after}"
+
+
+def with_notice(pending: PendingUpdate, current: SkillVersion, mirror: MirrorSource | None) -> PendingUpdate:
+    """What an update would bring, with what the publisher says, which may be why there is none."""
+    notice = None
+    if mirror is not None:
+        with contextlib.suppress(SkillyardError):  # the reason why nobody can tell says it too
+            notice = publisher_notice(current, mirror)
+    if notice is None or pending.state != "unknown" or not notice.startswith("withdrawn"):
+        return replace(pending, notice=notice)
+    return replace(pending, state="withdrawn", reason=notice, notice=notice)
+
+
+def _skill_listed(current: SkillVersion, mirror: MirrorSource) -> MirroredSkill | None:
+    """The entry of an installed skill in the mirror that it came from."""
+    path = str(current.origin.get("path") or current.skill_id)
+    return next((one for one in mirror.index().skills if one.skill_id == path), None)
 
 
 def _versions_listed(current: SkillVersion, mirror: MirrorSource) -> dict[str, MirroredVersion]:
     """The versions of an installed skill in a mirror, by the digests of their contents."""
-    path = str(current.origin.get("path") or current.skill_id)
-    skill = next((one for one in mirror.index().skills if one.skill_id == path), None)
+    skill = _skill_listed(current, mirror)
     return {version.digest: version for version in skill.versions} if skill else {}

@@ -34,7 +34,7 @@ from skillyard.registry.installed_skills import (
     RegistryStorage,
     VersionApprovals,
     VersionManager,
-    publisher_notice,
+    with_notice,
 )
 from skillyard.registry.model import (
     PINNED,
@@ -298,14 +298,10 @@ class Registry:
             SkillNotFound: it is not installed.
         """
         current = self.installed.current(name)
-        notice = None
-        if (mirror := self._mirror_of(current)) is not None:
-            with contextlib.suppress(SkillyardError):  # the reason why nobody can tell says it too
-                notice = publisher_notice(current, mirror)
-        return replace(self._pending_update(current), notice=notice)
+        return with_notice(self._pending_update(current), current, self._mirror_of(current))
 
     def _pending_update(self, current: SkillVersion) -> PendingUpdate:
-        skill_id, version, declared = current.skill_id, current.version, current.declared_version
+        skill_id, version, declared = current.skill_id, current.version, current.label or None
         try:
             self._refuse_pinned(skill_id)
             inspected = self.inspect(source_of_version(current), dependencies=False)

@@ -328,14 +328,18 @@ def refuse_taken_version(records: RegistryRecords, candidate: Candidate, request
     if not label:
         return
     taken = next((one for one in records.read.versions(candidate.skill_id) if one.label == label), None)
-    if taken is not None and taken.digest != candidate.digest:
+    if taken is None:
+        return
+    why = f": {taken.yanked_reason}" if taken.yanked_reason else ""
+    withdrawn = f", and was withdrawn{why}" if taken.yanked else ""
+    if taken.digest != candidate.digest:
         raise VersionUnusable(
-            f"{candidate.skill_id} {label} was published before, with other content", hint="give it a higher version"
+            f"{candidate.skill_id} {label} was published before, with other content{withdrawn}", hint="give it a higher version"
         )
-    if taken is not None and not taken.current and taken.approval != "waiting":
+    if not taken.current and taken.approval != "waiting":
         raise VersionUnusable(
-            f"exactly this was published before as {candidate.skill_id} {label}, and another version is current now",
-            hint="give it a higher version, or roll back to that one",
+            f"exactly this was published before as {candidate.skill_id} {label}{withdrawn or ', and is not current any more'}",
+            hint="give it a higher version" + ("" if taken.yanked else ", or roll back to that one"),
         )
 
 
