@@ -150,7 +150,7 @@ def test_what_a_set_leaves_out_is_out_of_the_projects_folders_and_comes_back(
     assert (_there(claude, codex), (claude / "tidy/more.md").read_text()) == ([True, False], "mine")
     other = call("install", make_skill(tmp_path / "sources", "third"), "--to", "codex", "--in-project", "--json").data
     assert [link["status"] for link in other["links"]] == ["withheld"]
-    call("use", "--none")
+    assert "edited" not in call("use", "--none").out, "it stays where it belongs"
     assert _there(claude, codex, user) == [True, True, True] and (codex / "third/SKILL.md").exists()
 
 

@@ -70,7 +70,8 @@ class AgentFolders:
             place = (skill.source, skill.slug, skill.root.path) if skill else ("project", slug(name), root)
             return settings.kept_out(*place) is not None
 
-        return self._links.follow(is_away)
+        moving = {link.path for link in self._links.links() if link.withdrawn or is_away(link)}
+        return tuple(report for report in self._links.follow(is_away) if report.path in moving)
 
     def follow_set(self, catalog: SkillCatalog) -> tuple[LinkReport, ...]:
         """Bring the folders of a project to the set that it uses. Returned is also what left them and came back."""
