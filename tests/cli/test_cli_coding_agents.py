@@ -136,7 +136,8 @@ def test_what_a_set_leaves_out_is_out_of_the_projects_folders_and_comes_back(
     left = call("use", "backend")
     assert left.out.splitlines()[1:5:2] == [f"removed tidy for codex: {codex}/tidy", f"removed tidy for claude: {claude}/tidy"]
     assert _there(claude, codex, user) == [False, False, True], "the user's folders serve every project"
-    assert call("link").code == 0
+    listed = call("link")
+    assert listed.code == 0 and listed.out.count("not in the set backend") == 2
     (tmp_path / "sources/tidy/more.md").write_text("new")
     assert call("update", "tidy").code == 0 and _there(claude, codex) == [False, False]
     assert call("link", "tidy", "--to", "codex", "--in-project").err.count("not in the set 'backend'") == 1
@@ -149,7 +150,7 @@ def test_what_a_set_leaves_out_is_out_of_the_projects_folders_and_comes_back(
     assert (_there(claude, codex), (claude / "tidy/more.md").read_text()) == ([True, False], "mine")
     other = call("install", make_skill(tmp_path / "sources", "third"), "--to", "codex", "--in-project", "--json").data
     assert [link["status"] for link in other["links"]] == ["withheld"]
-    call("use", "--none")
+    assert "edited" not in call("use", "--none").out, "it stays where it belongs"
     assert _there(claude, codex, user) == [True, True, True] and (codex / "third/SKILL.md").exists()
 
 

@@ -59,7 +59,8 @@ async def test_tools_are_called_by_another_name_where_a_prefix_is_asked_for(mode
         assert names == {"yard_skill", "yard_skills_list", "yard_read_skill_file", "yard_run_skill"}
         assert "`yard_skill` tool" in str(client.instructions)
         assert text_of(await client.call_tool("yard_skill", {"skill": "weather"})).startswith("# Skill: weather")
-        with pytest.raises(MCPError, match="no tool 'nothing'"):
+        listed = "yard_skill, yard_skills_list, yard_read_skill_file, yard_run_skill"
+        with pytest.raises(MCPError, match=f"no tool 'yard_nothing'. The tools are: {listed}$"):
             await client.call_tool("yard_nothing", {})
 
 
@@ -84,6 +85,18 @@ async def test_the_prefix_stands_before_what_is_answered_early_too(forked: Calla
         assert all(tool.name.startswith("yard_") for tool in (await client.list_tools()).tools)
         assert "`yard_skill` tool" in str(client.instructions)
         assert not (await client.call_tool("yard_skill", {"skill": "weather"})).is_error
+
+
+async def test_a_named_set_is_all_that_is_served(
+    forked: Callable[..., StdioServerParameters], home: Path, shop: Path, make_skill: Any
+) -> None:
+    make_skill(shop, "other")
+    (home / ".config/skillyard").mkdir(parents=True)
+    (home / ".config/skillyard/skillyard.toml").write_text('[sets]\nfew = ["weather"]\n')
+    async with Client(forked("--no-watch", "--set", "few"), mode="legacy") as client:
+        assert str(client.instructions).endswith("Skills: weather")
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["weather"]
+        assert (await client.call_tool("skill", {"skill": "other"})).is_error
 
 
 @pytest.mark.parametrize("prefix", ["my skills ", "é", "a" * 31])

@@ -204,17 +204,33 @@ class SkillLinks:
             )
         return tuple(reports)
 
-    def follow(self, skill_id: str, current: str | None, *, forget: bool = False) -> tuple[LinkReport, ...]:
-        """Bring what stands for an installed skill to its current version, in the folder `current`, or withdraw it.
+    def follow(self, is_away: Callable[[SkillLink], bool | None], *, forget: bool = False) -> tuple[LinkReport, ...]:
+        """Bring entries to what their skill is now, or withdraw those whose skill `is_away`; None leaves one as it is.
 
-        With `current` None the skill was uninstalled: links and unedited copies go, and come back when it does, unless
-        `forget`. Returned is only what could not be done.
+        A skill is away when it was uninstalled, is off or manual: links and unedited copies go, and come back when it does,
+        unless `forget`. Returned is only what could not be done.
         """
-        return self._follow(lambda link: link.skill_id == skill_id, away=current is None, forget=forget)
-
-    def follow_folder(self, source: str, *, away: bool) -> tuple[LinkReport, ...]:
-        """As `follow`, for what stands for a skill that is not installed but in the folder `source`: `away` while it is off."""
-        return self._follow(lambda link: link.skill_id is None and link.source == source, away=away, forget=False)
+        if not self.path.exists() or all(is_away(link) is None for link in self._load().values()):
+            return ()
+        problems: list[LinkReport] = []
+        with self._changing() as links:
+            for link in list(links.values()):
+                if (away := is_away(link)) is None or (link.left_out_by and not away):
+                    continue
+                if away:
+                    gone = forget or link_state(link) == "missing"  # by hand, perhaps with its whole project
+                    done, report = _tried(link, lambda link=link: _take(link, force=False))  # type: ignore[misc]
+                    after = None if gone else replace(link, withdrawn=True)
+                else:
+                    done, report = _tried(link, lambda link=link: _refresh(link))  # type: ignore[misc]
+                    after = done
+                if done is None:
+                    problems.append(report)
+                elif after is None:
+                    del links[link.path]
+                else:
+                    links[link.path] = after
+        return tuple(problems)
 
     def follow_set(
         self, folders: Iterable[str], name: str | None, is_chosen: Callable[[SkillLink], bool]
@@ -240,30 +256,6 @@ class SkillLinks:
                         report = replace(report, reason=f"it is not in the set {name!r}")
                     reports.append(report)
         return tuple(reports)
-
-    def _follow(self, is_meant: Callable[[SkillLink], bool], *, away: bool, forget: bool) -> tuple[LinkReport, ...]:
-        """Bring these entries to what their skill is now, or withdraw them while it is away."""
-        if not self.path.exists() or not any(map(is_meant, self._load().values())):
-            return ()
-        problems: list[LinkReport] = []
-        with self._changing() as links:
-            for link in [one for one in links.values() if is_meant(one)]:
-                if away:
-                    gone = forget or link_state(link) == "missing"  # by hand, perhaps with its whole project
-                    done, report = _tried(link, lambda link=link: _take(link, force=False))  # type: ignore[misc]
-                    after = None if gone else replace(link, withdrawn=True)
-                elif link.left_out_by:
-                    continue
-                else:
-                    done, report = _tried(link, lambda link=link: _refresh(link))  # type: ignore[misc]
-                    after = done
-                if done is None:
-                    problems.append(report)
-                elif after is None:
-                    del links[link.path]
-                else:
-                    links[link.path] = after
-        return tuple(problems)
 
     def accept(self, link: SkillLink) -> None:
         """Take a copy as it is now for unedited, since its content was made a version; and other copies with that content."""

@@ -44,29 +44,34 @@ class AgentFolders:
 
     def follow(self, skill_id: str, *, forget: bool = False) -> tuple[LinkReport, ...]:
         """Bring the folders to the current version of an installed skill; out of them while it is off or manual."""
-        return self._links.follow(skill_id, self._wanted(skill_id, load_settings(self._data)), forget=forget)
+        away = self._is_away(skill_id, load_settings(self._data))
+        return self._links.follow(lambda link: away if link.skill_id == skill_id else None, forget=forget)
 
     def follow_skill(self, skill: Skill) -> tuple[LinkReport, ...]:
         """Bring the folders to what is wanted of a skill now, installed or not."""
         if skill.source == _INSTALLED:
             return self.follow(skill.slug)
-        away = load_settings(self._data).kept_out(skill.source, skill.slug, skill.root.path)
-        return self._links.follow_folder(_directory(skill), away=away is not None)
+        kept_out = load_settings(self._data).kept_out(skill.source, skill.slug, skill.root.path)
+        away, source = kept_out is not None, _directory(skill)
+        return self._links.follow(lambda link: away if link.skill_id is None and link.source == source else None)
 
     def follow_all(self, catalog: SkillCatalog) -> tuple[LinkReport, ...]:
         """The same for every skill in such a folder, after all were switched on or off."""
-        links, settings = self._links.links(), load_settings(self._data)
-        skills = {_directory(skill): skill for skill in catalog.all() if skill.source != _INSTALLED} if links else {}
-        reports: list[LinkReport] = []
-        for skill_id, source in dict.fromkeys((link.skill_id, "" if link.skill_id else link.source) for link in links):
-            if skill_id is not None:
-                reports += self._links.follow(skill_id, self._wanted(skill_id, settings))
-            elif source in skills:
-                reports += self.follow_skill(skills[source])
-            else:  # a skill of another project
-                root, name = os.path.split(source)
-                reports += self._links.follow_folder(source, away=settings.kept_out("project", slug(name), root) is not None)
-        return tuple(reports)
+        if not self._links.path.exists():
+            return ()
+        settings = load_settings(self._data)
+        skills = {_directory(skill): skill for skill in catalog.all() if skill.source != _INSTALLED}
+
+        def is_away(link: SkillLink) -> bool:
+            if link.skill_id is not None:
+                return self._is_away(link.skill_id, settings)
+            root, name = os.path.split(link.source)
+            skill = skills.get(link.source)  # else that of another project
+            place = (skill.source, skill.slug, skill.root.path) if skill else ("project", slug(name), root)
+            return settings.kept_out(*place) is not None
+
+        moving = {link.path for link in self._links.links() if link.withdrawn or is_away(link)}
+        return tuple(report for report in self._links.follow(is_away) if report.path in moving)
 
     def follow_set(self, catalog: SkillCatalog) -> tuple[LinkReport, ...]:
         """Bring the folders of a project to the set that it uses. Returned is also what left them and came back."""
@@ -129,10 +134,10 @@ class AgentFolders:
             return skill.slug, str(self._current(skill.slug)), skill.slug
         return skill.slug, directory, None
 
-    def _wanted(self, skill_id: str, settings: SkillSettings) -> str | None:
-        """The folder of the current version of an installed skill; None when there is none, or it is kept out."""
-        away = settings.kept_out(_INSTALLED, skill_id, str(self._versions.root))
-        return None if away or self._versions.current(skill_id) is None else str(self._current(skill_id))
+    def _is_away(self, skill_id: str, settings: SkillSettings) -> bool:
+        """Whether an installed skill is kept out of the folders, or is not installed any more."""
+        kept_out = settings.kept_out(_INSTALLED, skill_id, str(self._versions.root))
+        return kept_out is not None or self._versions.current(skill_id) is None
 
     def _current(self, skill_id: str) -> Path:
         return self._versions.home(skill_id) / CURRENT

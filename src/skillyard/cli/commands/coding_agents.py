@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skillyard.coding_agents import (
         CodingAgent,
         ConfigurationChange,
+        LinkCheck,
         LinkReport,
         McpServerEntry,
         SkillsFolder,
@@ -290,11 +291,16 @@ def _list_links(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"links": [{**check.link.to_dict(), "state": check.state} for check in checks]})
     elif checks:
-        rows = [(one.link.name, one.state, one.link.form, ", ".join(one.link.agents), one.link.path) for one in checks]
+        rows = [(one.link.name, _state(one), one.link.form, ", ".join(one.link.agents), one.link.path) for one in checks]
         screen.table(rows, header=("SKILL", "STATE", "AS", "FOR", "PATH"), stretch=4)
     else:
         screen.note("no skill stands in the folder of an agent; `skillyard link NAME --to auto` puts one there")
     return FAILURE if any(check.state not in ("ok", "withdrawn") for check in checks) else OK
+
+
+def _state(check: LinkCheck) -> str:
+    by_set = check.state == "withdrawn" and check.link.left_out_by
+    return f"not in the set {by_set}" if by_set else check.state
 
 
 def _server(arguments: argparse.Namespace) -> McpServerEntry:
