@@ -341,7 +341,8 @@ class InstallRequest:
     must have (or `skills-lock.json:` and a hash of that file), `signers` the keys of the signers in a lock. Without
     `activate` a version is put beside the current one, as if it had been installed at the moment `installed_at`. With `new`
     none may be installed already. `operation_id` was made by `new_operation_id`. `required_by` says, by id, of which skills
-    a lock says that they only came along. The others are as in `InstallOptions`.
+    a lock says that they only came along. `edit_of` is the digest of which the current version is an edit that stays: what the
+    source has is only compared. The others are as in `InstallOptions`.
     """
 
     source: Source
@@ -363,6 +364,7 @@ class InstallRequest:
     installed_at: datetime | None = None
     dependencies: bool = True
     required_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    edit_of: str = ""
 
 
 def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallRequest) -> list[tuple[Candidate, str]]:

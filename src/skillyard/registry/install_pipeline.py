@@ -55,6 +55,7 @@ from skillyard.registry.requirements import without_skills
 from skillyard.registry.source_host_policy import KEPT_KINDS
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
+    beside_edit,
     consent_required,
     current_power_change,
     find_replacements,
@@ -143,6 +144,8 @@ class InstallPipeline:
             had = ([candidate for candidate, _ in pairs], request.source, fetched, offered, operation.folder, self.limits)
             pairs = self._with_dependencies(self.dependencies, log, pairs, AskedFrom(*had))
         logs = self._logs(operation, log, [candidate for candidate, _ in pairs], request)
+        if request.edit_of:
+            return (self._keep(*beside_edit(self.versions, pairs[0][0], request), log),)
         with log.step("validate_structure", 60):
             candidates = [check_candidate(candidate, folder, self.signers) for candidate, folder in pairs]
             for candidate in candidates:
@@ -258,9 +261,7 @@ class InstallPipeline:
                 deprecated = deprecated_version(self.records.read.versions(skill_id), candidate.digest)
                 if deprecated is not None and request.operation == "update" and not request.force:
                     warning = f"version {deprecated.version} is deprecated: `--force` brings it back"
-                    candidate = replace(candidate, warnings=(*candidate.warnings, warning))
-                    self.records.logs.end(log, skill_id, current, "unchanged")
-                    return self._result(candidate, log, "kept", current, current)
+                    return self._keep(replace(candidate, warnings=(*candidate.warnings, warning)), "kept", current, log)
                 self._refuse_what_came_between(candidate, accepted, request)
             waits, waiting = self._wait(candidate)
             if waiting is not None:
@@ -337,13 +338,12 @@ class InstallPipeline:
     def _prune(self, skill_id: str, operation: RunningOperation) -> tuple[str, ...]:
         return prune_versions(self.versions, self.records, skill_id, operation.folder, keep=self.keep)
 
+    def _keep(self, candidate: Candidate, status: ResultStatus, current: str, log: OpenLog) -> OperationResult:
+        self.records.logs.end(log, candidate.skill_id, current, "unchanged")
+        return self._result(candidate, log, status, current, current)
+
     def _result(
-        self,
-        candidate: Candidate,
-        log: OpenLog,
-        status: ResultStatus,
-        version: str,
-        previous: str | None,
+        self, candidate: Candidate, log: OpenLog, status: ResultStatus, version: str, previous: str | None
     ) -> OperationResult:
         return OperationResult(
             skill_id=candidate.skill_id,

@@ -28,20 +28,23 @@ from skillyard.registry.model import (
     InstallLog,
     ListedApproval,
     Operation,
+    PendingState,
     PendingUpdate,
     Progress,
     SkillVersion,
     VersionApproval,
+    deprecated_version,
 )
 from skillyard.registry.powers import installed_powers
 from skillyard.registry.requirements import installed_skill_problems
-from skillyard.registry.upgrade_checks import named_version, rollback_target
+from skillyard.registry.upgrade_checks import THEIRS, edited_version, named_version, rollback_target
 from skillyard.registry.version_files import discard_version, prune_versions, recover, refuse_local_edits, settling
 from skillyard.registry.version_store import Operations, VersionStore
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import ApprovalPolicy
+    from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorSource
     from skillyard.registry.powers import Powers
     from skillyard.registry.records import RegistryRecords
@@ -507,6 +510,33 @@ def publisher_notice(current: SkillVersion, mirror: MirrorSource) -> str | None:
     replaced = now is not None and now.digest != listed.digest and now.yanked is None
     after = f"{now.called} takes its place" if now is not None and replaced else "nothing takes its place yet"
     return f"{listed.withdrawal}; {after}"
+
+
+def compared_update(current: SkillVersion, found: SkillInspection | None, recorded: Sequence[SkillVersion]) -> PendingUpdate:
+    """What an update would bring, where its source has `found`; `recorded` are all versions of the skill."""
+    skill_id, version, declared = current.skill_id, current.version, current.label or None
+    if found is None:
+        return PendingUpdate(skill_id, "unknown", version, declared, reason="its source no longer has it")
+    edited = edited_version(current, recorded)
+    if edited is not current and found.digest == edited.digest:
+        still = f"it was edited here; its source still has {edited.label or edited.version}, which was edited"
+        return PendingUpdate(skill_id, "current", version, declared, found.declared_version, still)
+    if found.unchanged:
+        return PendingUpdate(skill_id, "current", version, declared, found.declared_version)
+    deprecated = deprecated_version(recorded, found.digest)
+    reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
+    state: PendingState = "deprecated" if deprecated else "update" if edited is current else "diverged"
+    if state == "diverged":
+        reason = f"it was edited here: {THEIRS}"
+    if any(one.digest == found.digest and one.approval == "waiting" for one in recorded):
+        reason = "it is here already, and waits for approval"
+    if found.changed_links:
+        reason = reason or "what it tells to fetch is not what is kept: " + ", ".join(found.changed_links[:3])
+    before = found.powers_before or found.powers
+    return PendingUpdate(
+        skill_id, state, version, declared, found.declared_version, reason, found.difference,
+        widened=found.powers.added_since(before), narrowed=found.powers.lost_since(before),
+    )  # fmt: skip
 
 
 def with_notice(pending: PendingUpdate, current: SkillVersion, mirror: MirrorSource | None) -> PendingUpdate:

@@ -452,7 +452,7 @@ class ComesAlong(WireForm, also=("sentence",)):
         return f"{self.skill_id}{version} comes along from {self.source}: {'; '.join(self.required_by)}"
 
 
-PendingState = Literal["current", "update", "deprecated", "pinned", "withdrawn", "unknown"]
+PendingState = Literal["current", "update", "diverged", "deprecated", "pinned", "withdrawn", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,6 +460,7 @@ class PendingUpdate(WireForm):
     """Whether there is something else where an installed skill came from, and what an update would change.
 
     `current`: the same content; `update`: other content, with its `available` declared version and the `difference`;
+    `diverged`: the same, where what is here is an adopted edit, which `update` keeps unless it is told otherwise;
     `deprecated`: content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is
     wanted; `withdrawn`: its publisher withdrew it, and nothing takes its place yet; `unknown`: nobody can tell, for the
     `reason`. `notice` is what its publisher says against the current version, who and when, and what replaces it;

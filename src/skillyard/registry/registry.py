@@ -34,6 +34,7 @@ from skillyard.registry.installed_skills import (
     RegistryStorage,
     VersionApprovals,
     VersionManager,
+    compared_update,
     with_notice,
 )
 from skillyard.registry.model import (
@@ -44,17 +45,20 @@ from skillyard.registry.model import (
     InstallOptions,
     InstallReport,
     OperationResult,
-    PendingState,
     PendingUpdate,
     Progress,
     RollbackOptions,
     check_edits,
-    deprecated_version,
 )
 from skillyard.registry.requirements import SkillDependencies, unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_of_version
 from skillyard.registry.source_host_policy import LinkFetcher
-from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
+from skillyard.registry.upgrade_checks import (
+    edited_version,
+    refuse_replacements,
+    rollback_replacements,
+    rollback_target,
+)
 from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
 from skillyard.registry.version_store import CURRENT
 
@@ -267,11 +271,13 @@ class Registry:
         *,
         signers: Mapping[str, str] | None = None,
         operation_id: str | None = None,
+        theirs: bool = False,
         **options: Unpack[InstallOptions],
     ) -> InstallReport:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
-        Content that was rolled back from, or deprecated, is not brought back without `force`.
+        Content that was rolled back from, or deprecated, is not brought back without `force`. An adopted edit follows the
+        source of the version that was edited: it is kept, with a warning where that has gone on, unless `theirs` is wanted.
 
         Raises:
             InvalidSource: it was uploaded, and comes from nowhere.
@@ -279,10 +285,12 @@ class Registry:
             SkillyardError: as `install`; it is not installed.
         """
         current = self.installed.current(name)
-        self._follow_publisher(current)
+        followed = edited_version(current, self.installed.versions(current.skill_id))
+        self._follow_publisher(followed)
         self._refuse_pinned(current.skill_id)
         request = InstallRequest(
-            source_of_version(current),
+            source_of_version(followed),
+            edit_of="" if theirs or followed is current else followed.digest,
             only=(current.skill_id,),
             operation="update",
             signers=signers or {},
@@ -304,28 +312,14 @@ class Registry:
         skill_id, version, declared = current.skill_id, current.version, current.label or None
         try:
             self._refuse_pinned(skill_id)
-            inspected = self.inspect(source_of_version(current), dependencies=False)
+            recorded = self.installed.versions(skill_id)
+            inspected = self.inspect(source_of_version(edited_version(current, recorded)), dependencies=False)
         except VersionPinned as error:
             return PendingUpdate(skill_id, "pinned", version, declared, reason=error.message)
         except SkillyardError as error:
             return PendingUpdate(skill_id, "unknown", version, declared, reason=error.message)
         found = next((one for one in inspected if one.skill_id == skill_id), None)
-        if found is None:
-            return PendingUpdate(skill_id, "unknown", version, declared, reason="its source no longer has it")
-        if found.unchanged:
-            return PendingUpdate(skill_id, "current", version, declared, found.declared_version)
-        deprecated = deprecated_version(self.installed.versions(skill_id), found.digest)
-        reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
-        state: PendingState = "deprecated" if deprecated else "update"
-        if any(one.digest == found.digest and one.approval == "waiting" for one in self.installed.versions(skill_id)):
-            reason = "it is here already, and waits for approval"
-        if found.changed_links:
-            reason = reason or "what it tells to fetch is not what is kept: " + ", ".join(found.changed_links[:3])
-        before = found.powers_before or found.powers
-        return PendingUpdate(
-            skill_id, state, version, declared, found.declared_version, reason, found.difference,
-            widened=found.powers.added_since(before), narrowed=found.powers.lost_since(before),
-        )  # fmt: skip
+        return compared_update(current, found, recorded)
 
     def kept_links(self, *, upstream: bool = False) -> tuple[KeptLinkState, ...]:
         """How what is kept of the addresses that installed skills tell to fetch is; `upstream` asks the addresses, too."""
@@ -515,8 +509,8 @@ class Registry:
     ) -> InstallReport:
         """Make the copy of a skill that was edited in a coding agent's folder the next version; other copies follow.
 
-        Edited copies below the folder `project` come first. The version counts as uploaded: an update has nowhere
-        to look any more; `rollback` to one of the source of the version that was edited asks nothing.
+        Edited copies below the folder `project` come first. The version counts as uploaded; `update` goes on to look where the
+        version came from that was edited, and `rollback` to one of that source asks nothing.
         Of a signed skill the signature is left out.
 
         Raises:

@@ -118,7 +118,7 @@ def preview_updates(screen: Screen, registry: Registry, names: Sequence[str]) ->
                 screen.note(f"warning: {one.skill_id} {one.declared_version or one.version}: {one.notice}")
     else:
         screen.note("nothing is installed")
-    return FAILURE if any(one.state in ("update", "withdrawn") for one in pending) else OK
+    return FAILURE if any(one.state in ("update", "diverged", "withdrawn") for one in pending) else OK
 
 
 def _pending_row(one: PendingUpdate) -> tuple[str, str, str, str, str]:
