@@ -85,6 +85,7 @@ _PLACEHOLDER: Final = re.compile(r"<[A-Za-z][A-Za-z0-9 _./|-]{0,40}>")
 _OWN_FOLDER: Final = re.compile(
     r"\{baseDir\}|\$\{?(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT|SKILL_PATH|SKILL_ROOT)\}?|/path/to/skill"
 )
+_SAYS_SOMETHING: Final = re.compile(r"\s*[^\s#]")
 _PROMPT: Final = re.compile(r"^\$ ", re.MULTILINE)
 
 
@@ -311,6 +312,8 @@ class _Watching:
         path = f"/workspace/skills/{self._name}/{name}"
         ending = Path(name).suffix.lower()
         text = decoded(file.data)
+        if ending == ".py" and text is not None and not any(_SAYS_SOMETHING.match(line) for line in text.splitlines()):
+            return None  # as most `__init__.py`: there is nothing in it
         if ending in _ENDINGS:
             return _RunnableCommand(name, 1, (*_ENDINGS[ending], path))
         if text is not None and text.startswith("#!") and language_of(name, text) in ("python", "shell", "javascript"):
@@ -547,7 +550,7 @@ class _Scene:
             "it wrote over the record of what it asked for, or filled it": not whole,
             "it sent more than is recorded": not every,
             "it read more than is reported": "*" in self.reading.changed,
-            "it made more files than are compared": self.world.crowded,
+            "it made more files, or larger ones, than it may": self.world.crowded,
             "it changed the programs that record it": any(
                 path.startswith(".world/") and how != "made" for path, how in changes
             ),

@@ -179,7 +179,7 @@ class WatchedWorld:
     _first: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _before: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     crowded: bool = False
-    """Whether it has more files than are compared."""
+    """Whether it has more, or larger, files than it may."""
 
     @classmethod
     def make(
@@ -296,7 +296,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 def _stamps(folder: Path) -> tuple[dict[str, tuple[int, int, int]], bool]:
     """Every file and link below the folder but for the record of calls, with what changes when it is written; whether there are more."""
-    waiting, more, seen = [""], False, 0
+    waiting, more, seen, size = [""], False, 0, 0
     found: dict[str, tuple[int, int, int]] = {}
     while waiting:
         prefix = waiting.pop()
@@ -309,6 +309,7 @@ def _stamps(folder: Path) -> tuple[dict[str, tuple[int, int, int]], bool]:
                     state = entry.stat(follow_symlinks=False)
                     if not stat.S_ISDIR(state.st_mode):
                         found[path] = (state.st_mtime_ns, state.st_size, state.st_mode)
+                        size += min(state.st_size, state.st_blocks * 512)
                     elif prefix.count("/") < _DEEPEST:
                         waiting.append(f"{path}/")
                     else:
@@ -316,7 +317,7 @@ def _stamps(folder: Path) -> tuple[dict[str, tuple[int, int, int]], bool]:
         except OSError:
             continue
     found.pop(".world/calls", None)
-    return found, more
+    return found, more or size > _MOST_WRITTEN
 
 
 class CallRecord:
@@ -475,10 +476,10 @@ class WorldSandbox:
                     self._arrived.clear()
                     ended = asyncio.ensure_future(self._session.ended.wait())
                     arrived = asyncio.ensure_future(self._arrived.wait())
-                    await asyncio.wait({ended, arrived}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    done, _ = await asyncio.wait({ended, arrived}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                     ended.cancel()
                     arrived.cancel()
-                    if folder_bytes(str(self._folder), _MOST_WRITTEN) > _MOST_WRITTEN:
+                    if not done and folder_bytes(str(self._folder), _MOST_WRITTEN) > _MOST_WRITTEN:
                         self._session.stop()
                         return None
         line = self._received.partition(b"\n")[0]
