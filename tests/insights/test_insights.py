@@ -96,6 +96,27 @@ def test_runs_are_counted_by_how_they_ended_and_where_they_came_from(database: D
     assert [period.runs for period in _report(database, days=14, period="week").rows[0].periods] == [1, 5]
 
 
+def test_how_long_few_runs_took_is_exact_in_every_report(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    yesterday = {"created_at": NOON - timedelta(days=1), "finished_at": NOON - timedelta(days=1)}
+    others = {"cache_hit": True}, {"state": "cancelled"}, {"error_code": "PERMISSION_DENIED"}, {"interface": "test"}
+    _add(
+        database,
+        _run(1, duration_ms=140, agent="clerk"),
+        *(_run(number, duration_ms=10 * number, skill_id="user:docx", **yesterday) for number in range(2, 22)),
+        *(_run(90 + number, duration_ms=7, **other) for number, other in enumerate(others)),
+    )
+    report = _report(database)
+    docx, pdf = report.rows
+    assert (pdf.figures.p50_ms, pdf.figures.p95_ms) == (140, 140)
+    assert (docx.figures.p50_ms, docx.figures.p95_ms) == (110, 200)
+    assert [(one.p50_ms, one.p95_ms) for one in report.total.periods] == [(None, None), (110, 200), (140, 140)]
+    assert (report.total.figures.p50_ms, report.total.figures.p95_ms) == (120, 200)
+    for by in DIMENSIONS:
+        assert {row.figures.p95_ms for row in _report(database, by, skill="user:pdf").rows} - {None} == {140}, by
+    monkeypatch.setattr("skillyard.insights.report._FEW", 10)
+    assert [row.figures.p50_ms for row in _report(database).rows] == [114, 140]
+
+
 def test_a_test_of_a_skill_is_no_run_of_it(database: Database) -> None:
     failed = {"state": "failed", "error_code": "TESTS_FAILED"}
     _add(database, _run(1), _run(2, interface="test", **failed), _run(3, interface="test", skill_id="user:docx", **failed))

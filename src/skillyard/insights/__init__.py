@@ -17,6 +17,7 @@ from skillyard.insights.report import (
     ModelPrice,
     UsageFigures,
     UsagePeriod,
+    period_starts,
 )
 from skillyard.insights.timeline import Timeline, TimelineSpan, run_timeline, runs_of, turn_timeline
 from skillyard.insights.totals import BUCKET_BOUNDS_MS, USED_DAYS, SkillUse, count_usage, read_uses
@@ -37,6 +38,7 @@ __all__ = [
     "UsageFigures",
     "UsagePeriod",
     "count_usage",
+    "period_starts",
     "read_uses",
     "run_timeline",
     "runs_of",

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 BUCKET_BOUNDS_MS: Final = tuple(round(5 * 1.6**number) for number in range(USAGE_BUCKETS - 1))
 """A run that took as long or less is in the bucket of the first such bound, 5 ms to 155 s; a longer one in the last bucket."""
 
+REFUSALS: Final = ("PERMISSION_DENIED", "APPROVAL_REJECTED")
+"""The error codes of runs that a rule or a person refused."""
 _BATCH: Final = 2_000
-_REFUSED: Final = ("PERMISSION_DENIED", "APPROVAL_REJECTED")
 _SUMS: Final = (*USAGE_MEASURES, *(f"took_{number}" for number in range(USAGE_BUCKETS)))
 _ALONE: Final = ("agent", "caller", "interface", "model")
 _KEY: Final = tuple(column.name for column in usage_by_dimension.primary_key)
@@ -140,7 +141,7 @@ class _Source:
 def _add_runs(_: Connection, rows: Sequence[Row[Any]], totals: _Totals) -> None:
     for row in rows:
         measures = {"runs": 1, **read_tokens(row.token_usage)}
-        if row.error_code in _REFUSED:
+        if row.error_code in REFUSALS:
             measures["refused"] = 1
         elif row.cache_hit:
             measures["runs_cached"] = measures["runs_succeeded"] = 1

@@ -115,6 +115,15 @@ export interface RunsSearch {
   tests?: false | undefined;
 }
 
+/** How the list of runs is shown beside that. */
+export interface RunListSearch extends RunsSearch {
+  /** Every run in a row of its own; else those of one schedule are together. */
+  each?: true | undefined;
+  /** The schedules whose runs are shown below their row. */
+  open?: readonly string[] | undefined;
+}
+
+/** The filters of a list, without how it is shown. */
 export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
   skill: text(found.skill),
   state: RUN_STATES.find((state) => state === found.state),
@@ -126,6 +135,25 @@ export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
   since: day(found.since),
   until: day(found.until),
   tests: found.tests === false ? false : undefined,
+});
+
+export const runListSearch = (found: Record<string, unknown>): RunListSearch => {
+  const open = Array.isArray(found.open) ? found.open.flatMap((name: unknown) => text(name) ?? []).slice(0, 20) : [];
+  return { ...runsSearch(found), each: found.each === true || undefined, open: open.length ? open : undefined };
+};
+
+/** Two runs side by side, as far as they are chosen. */
+export interface CompareSearch {
+  one?: string | undefined;
+  other?: string | undefined;
+  /** Only what is different. */
+  different?: true | undefined;
+}
+
+export const compareSearch = (found: Record<string, unknown>): CompareSearch => ({
+  one: text(found.one),
+  other: text(found.other),
+  different: found.different === true || undefined,
 });
 
 /** Which turns of chats are listed: those that a figure counts. */

@@ -346,6 +346,7 @@ def choose_set(service: CurrentServices, body: ChosenSet) -> Answer[SkillSets]:
     set_audit_subject(body.name or "*")
     with service.change_lock:
         service.catalog.use_set(body.name)
+        service.registry.agent_folders.follow_set(service.catalog)
     return list_sets(service)
 
 
@@ -443,8 +444,7 @@ def _known(service: OrganisationServices, references: Sequence[str]) -> list[str
 
 def _switched(service: CurrentServices, skill: Skill) -> Answer[ListedSkill]:
     """The skill as it is now, after the folders of coding agents were brought along."""
-    if skill.source == "installed":
-        service.registry.follow_links(skill.slug)
+    service.registry.agent_folders.follow_skill(skill)
     return Answer(data=entry(skill, service.catalog.rules()))
 
 
@@ -460,6 +460,7 @@ def switch_all(service: CurrentServices, body: SkillsSwitch) -> Answer[bool]:
     set_audit_subject("*")
     with service.change_lock:
         service.catalog.switch_all(enabled=body.enabled)
+        service.registry.agent_folders.follow_all(service.catalog)
     return Answer(data=body.enabled)
 
 

@@ -309,6 +309,8 @@ class SkillDetailShape(ListedSkill):
     withdrawal: Withdrawal | None
     """Whether its version should not be used any more; `withdrawn` says why and what to do."""
     withdrawn: str | None
+    copy_of: str | None
+    """The installed skill of which this is a copy that was edited in a folder of coding agents."""
     links: list[KeptLink]
     """What its text tells to fetch and nothing there pins; what was kept at its installation has a `sha256`."""
 
