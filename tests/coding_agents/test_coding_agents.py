@@ -170,11 +170,11 @@ def test_a_skill_that_is_off_is_out_of_the_folders_and_stays_so_when_it_is_updat
     data = str(installed.root.parent)
     for state in ("off", "manual"):
         save_state(data, "installed:tidy", state)
-        assert installed.follow_links("tidy") == ()
+        assert installed.agent_folders.follow("tidy") == ()
         _update(installed, tmp_path, f"new {state}")
         assert not os.path.lexists(tmp_path / "a/tidy")
     save_state(data, "installed:tidy", "name-only")
-    installed.follow_links("tidy")
+    installed.agent_folders.follow("tidy")
     assert (tmp_path / "a/tidy/more.md").read_text() == "new manual"
 
 

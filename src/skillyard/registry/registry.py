@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
 from skillyard.coding_agents import SkillLinks
-from skillyard.errors import InvalidConfiguration, InvalidInput, SkillyardError, VersionPinned
+from skillyard.errors import InvalidConfiguration, SkillyardError, VersionPinned
 from skillyard.packages import Source, Store, open_store, resolve
+from skillyard.registry.agent_folders import AgentFolders
 from skillyard.registry.candidate import ApprovalPolicy, InstallRequest, SignerPolicy
 from skillyard.registry.dependencies import DependencyFinder
 from skillyard.registry.install_pipeline import InstallPipeline
@@ -62,8 +63,7 @@ from skillyard.registry.version_files import discard_all_versions, refuse_local_
 from skillyard.registry.version_store import CURRENT
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill, SkillCatalog
-    from skillyard.coding_agents import LinkReport, SkillsFolder
+    from skillyard.catalog import SkillCatalog
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirrorSource
@@ -77,8 +77,8 @@ class Registry:
 
     Its own methods install, switch and uninstall. Its parts: `installed` reads skills, versions and history;
     `versions` deprecates, yanks, discards and prunes single versions; `approvals` are of versions that wait for a person;
-    `tags` and `popularity` are what people add to skills; `links` are the skills in the folders of coding agents, which follow
-    every change; `storage` has the files, the running operations and the records.
+    `tags` and `popularity` are what people add to skills; `links` are the skills in the folders of coding agents, which
+    `agent_folders` brings along with every change; `storage` has the files, the running operations and the records.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
@@ -106,6 +106,7 @@ class Registry:
         self.installed = InstalledSkills(self.storage, servers)
         self.versions = VersionManager(self.storage, self.installed, keep=keep)
         self.links = SkillLinks(data)
+        self.agent_folders = AgentFolders(data, self.storage.versions, self.links)
         self.approvals = VersionApprovals(self.storage, self.installed, ApprovalPolicy(), self._switched)
         self.store = store
         self._fetcher = fetcher or SourceFetcher()
@@ -118,8 +119,6 @@ class Registry:
     @classmethod
     def open(cls, home: str | None = None, url: str | None = None) -> Self:
         """The registry of the folder `home`, by default Skillyard's own (`$SKILLYARD_HOME`)."""
-        import os
-
         from skillyard.catalog import home_directory
 
         return cls(home or home_directory(), url or os.environ.get("SKILLYARD_DATABASE_URL") or None)
@@ -491,23 +490,10 @@ class Registry:
         """Bring lists and the folders of coding agents to what is current now; a sentence for what could not be."""
         self.storage.note_withdrawn()
         try:
-            reports = self.follow_links(skill_id, forget=forget)
+            reports = self.agent_folders.follow(skill_id, forget=forget)
         except (InvalidConfiguration, OSError) as error:
             return (f"folders of coding agents were not looked at: {error}",)
         return tuple(f"{report.path}: {report.reason}" for report in reports)
-
-    def follow_links(self, skill_id: str, *, forget: bool = False) -> tuple[LinkReport, ...]:
-        """Bring the folders of coding agents to the current version of a skill; out of them while its state is off or manual.
-
-        Raises:
-            InvalidConfiguration: the file about the links, or the settings, cannot be understood.
-        """
-        from skillyard.catalog.user_changes import load_settings, switch_key
-
-        versions, settings = self.storage.versions, load_settings(str(self.root.parent))
-        key = switch_key("installed", skill_id, str(versions.root))
-        away = versions.current(skill_id) is None or key in settings.disabled or settings.states.get(key) == "manual"
-        return self.links.follow(skill_id, None if away else str(versions.home(skill_id) / CURRENT), forget=forget)
 
     def current_folder(self, name: str) -> tuple[str, Path]:
         """The id of an installed skill, and the folder that is its current version whichever that is.
@@ -517,26 +503,6 @@ class Registry:
         """
         skill_id = self.installed.current(name).skill_id
         return skill_id, self.storage.versions.home(skill_id) / CURRENT
-
-    def link_into(self, skill: Skill, folders: Sequence[SkillsFolder], *, copy: bool = False) -> tuple[LinkReport, ...]:
-        """Put a skill of the catalog into folders of coding agents; an installed one follows its current version there.
-
-        Raises:
-            InvalidInput: it is off or manual, and agents would offer it.
-        """
-        if skill.state in ("off", "manual"):
-            hint = skill.reason or f"skillyard state {skill.id} automatic, then link it"
-            raise InvalidInput(f"{skill.id} is {skill.state}, and agents would offer it", hint=hint)
-        directory = os.path.abspath(skill.directory)  # noqa: PTH100 # links stay as they are
-        known = next((link for link in self.links.links() if link.path == directory), None)
-        if known is not None:  # a copy stands for what it is of
-            skill_id, source = known.skill_id, known.source
-        elif skill.source == "installed":
-            skill_id, current = self.current_folder(skill.slug)
-            source = str(current)
-        else:
-            skill_id, source = None, directory
-        return self.links.add(skill.slug, source, folders, skill_id=skill_id, copy=copy)
 
     def adopt(
         self, name: str, *, agent: str | None = None, project: str | None = None, **options: Unpack[InstallOptions]
