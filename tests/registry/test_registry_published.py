@@ -14,15 +14,18 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
+from skillyard.cli import main
 from skillyard.errors import (
     ArchiveTooLarge,
     DigestMismatch,
+    InvalidInput,
     InvalidManifest,
     InvalidSource,
     NetworkRefused,
     NoSkillInside,
     VersionNotFound,
 )
+from skillyard.interop import write_site
 from skillyard.packages import PackageLimits, digest_of, pack, tree_digest
 from skillyard.registry import ProjectLock, Registry, SourceFetcher
 from skillyard.registry.skill_indexes import index_address, search_resources
@@ -233,6 +236,29 @@ def test_a_lock_finds_its_version_of_a_site_that_has_gone_on(
     with pytest.raises(DigestMismatch):
         lock.sync(open_registry)
     assert open_registry.installed.skills() == ()
+
+
+def test_a_site_that_convert_writes_is_installed_from_with_its_earlier_versions(
+    open_registry: Registry, write: Any, tmp_path: Path, folder_server: Any
+) -> None:
+    out, sources = tmp_path / "out", tmp_path / "sources"
+    for number in ("1.0.0", "1.10.0", "1.9.0"):
+        write("one", body=f"Body {number}.", header=f"version: {number}\n")
+        write("two", header="version: 1.0.0\n", files={"scripts/run.sh": "echo\n"})
+        assert main(["convert", str(sources), "--to", "well-known", "--out", str(out), "--quiet"]) == 0
+    index = out / "site/.well-known/agent-skills"
+    assert json.loads((index / "versions.json").read_text()) == {"latest": "1.9.0", "versions": ["1.0.0", "1.9.0", "1.10.0"]}
+    kinds = {one["name"]: (one["type"], one["version"]) for one in json.loads((index / "index.json").read_text())["skills"]}
+    assert kinds == {"one": ("skill-md", "1.9.0"), "two": ("archive", "1.0.0")}
+    with folder_server(out / "site") as site:
+        assert {result.skill_id for result in open_registry.install(f"{site}@1.0.0").results} == {"one", "two"}
+        for ref, version in (("@^1.9", "1.10.0"), ("", "1.9.0"), ("@1.0.0", "1.0.0")):
+            (result,) = open_registry.install(f"{site}{ref}", skills=["one"]).results
+            assert (result.declared_version, result.origin["version"]) == (version, version)
+    write("one", body="Something else.", header="version: 1.10.0\n")
+    with pytest.raises(InvalidInput, match=r"one 1\.10\.0 is in that site with other content"):
+        write_site(sources, out)
+    assert json.loads((index / "index.json").read_text())["skills"][0]["version"] == "1.9.0"
 
 
 def test_an_index_cannot_call_a_skill_by_the_name_of_another(publish: Publish, open_registry: Registry, write: Any) -> None:
