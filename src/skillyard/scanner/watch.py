@@ -51,8 +51,10 @@ _ENDING_SECONDS: Final = 1.2
 _MOST_COMMANDS: Final = 64
 _FIRST_SCRIPTS: Final = 12
 """How many scripts are run before the commands of the text."""
-_MOST_WORLDS: Final = 4
+_MOST_WORLDS: Final = 16
 """How many worlds a lane may have: a new one is made when a command has spoiled one."""
+_MOST_SPOILED: Final = 2
+"""How many worlds one command may spoil; it is not run again then."""
 _USUAL_SECONDS: Final = 0.05
 """What a command is thought to take until some have been run."""
 _ANSWER_SECONDS: Final = 2.5
@@ -442,6 +444,7 @@ class _Lane:
         self._authority = authority
         self._until = until
         self._spent: list[float] = []
+        self._spoilers: list[_RunnableCommand] = []
         # a command of the text takes no arguments, so nothing would be different
         self._turns = [(one, by) for by in rounds for one in commands if not (one.text and by.arguments)]
 
@@ -495,7 +498,9 @@ class _Lane:
             await scene.restore()
             self._turns.pop(0)
             if await self._run_one(command, by, scene):
-                self._turns = [one for one in self._turns if one[0] is not command]
+                self._spoilers.append(command)
+                if self._spoilers.count(command) == _MOST_SPOILED:
+                    self._turns = [one for one in self._turns if one[0] is not command]
                 return
 
     async def _run_one(self, command: _RunnableCommand, conditions: WatchRound, scene: _Scene) -> bool:
@@ -517,7 +522,7 @@ class _Lane:
         self._watching.judge(command, seen, scene.world, answer or {"exit": "none"})
         if not (answer or {}).get("late"):
             self._spent.append(time.monotonic() - started)
-        return bool(seen.tampered)
+        return bool(seen.tampered) or scene.world.torn
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,6 +556,7 @@ class _Scene:
             "it sent more than is recorded": not every,
             "it read more than is reported": "*" in self.reading.changed,
             "it made more files, or larger ones, than it may": self.world.crowded,
+            "it closed folders to what runs after it": self.world.locked,
             "it changed the programs that record it": any(
                 path.startswith(".world/") and how != "made" for path, how in changes
             ),

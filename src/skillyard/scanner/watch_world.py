@@ -178,6 +178,11 @@ class WatchedWorld:
     canaries: tuple[Canary, ...]
     _first: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _before: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    _folders: dict[str, int] = field(default_factory=dict)
+    locked: bool = False
+    """Whether a folder of it was closed to everything that runs later."""
+    torn: bool = False
+    """Whether a folder of it, or a file of the skill, was changed or removed: what runs later needs another world."""
     crowded: bool = False
     """Whether it has more, or larger, files than it may."""
 
@@ -226,7 +231,7 @@ class WatchedWorld:
 
     def remember(self) -> None:
         """Take what the folder is like now for what it was like in the beginning."""
-        self._first, self.crowded = _stamps(self.folder)
+        self._first, self._folders, self.crowded = _stamps(self.folder)
         self._before = dict(self._first)
 
     def forgive(self, paths: Iterable[str]) -> None:
@@ -237,10 +242,14 @@ class WatchedWorld:
 
     def changes(self) -> list[tuple[str, str]]:
         """The paths that were `made`, `changed` or `gone` since it was remembered, and which of the three."""
-        (now, self.crowded), before = _stamps(self.folder), self._before
+        (now, folders, self.crowded), before = _stamps(self.folder), self._before
+        self.locked = any(mode & 0o700 != 0o700 for path, mode in folders.items() if path in self._folders)
+        self.torn = any(path not in folders for path in self._folders)
         found = [(path, "made" if path not in before else "changed") for path in now if now[path] != before.get(path)]
         found += [(path, "gone") for path in before if path not in now]
         self._before = now
+        own = f"{self.skill}/"
+        self.torn |= any(path.startswith(own) and how != "made" for path, how in found)
         return sorted(found)
 
     def text_of(self, path: str) -> str:
@@ -294,8 +303,9 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return state.st_mtime_ns, state.st_size, state.st_mode
 
 
-def _stamps(folder: Path) -> tuple[dict[str, tuple[int, int, int]], bool]:
-    """Every file and link below the folder but for the record of calls, with what changes when it is written; whether there are more."""
+def _stamps(folder: Path) -> tuple[dict[str, tuple[int, int, int]], dict[str, int], bool]:
+    """Files and links but for the record of calls, with what changes when one is written; folders; whether there is too much."""
+    folders: dict[str, int] = {"": folder.lstat().st_mode}
     waiting, more, seen, size = [""], False, 0, 0
     found: dict[str, tuple[int, int, int]] = {}
     while waiting:
@@ -305,8 +315,10 @@ def _stamps(folder: Path) -> tuple[dict[str, tuple[int, int, int]], bool]:
                 for entry in entries:
                     path, seen = prefix + entry.name, seen + 1
                     if seen > _MOST_ENTRIES:
-                        return found, True
+                        return found, folders, True
                     state = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(state.st_mode):
+                        folders[path] = state.st_mode
                     if not stat.S_ISDIR(state.st_mode):
                         found[path] = (state.st_mtime_ns, state.st_size, state.st_mode)
                         size += min(state.st_size, state.st_blocks * 512)
@@ -317,7 +329,7 @@ def _stamps(folder: Path) -> tuple[dict[str, tuple[int, int, int]], bool]:
         except OSError:
             continue
     found.pop(".world/calls", None)
-    return found, more or size > _MOST_WRITTEN
+    return found, folders, more or size > _MOST_WRITTEN
 
 
 class CallRecord:
