@@ -158,7 +158,7 @@ def compare(scored: Sequence[tuple[Example, Any]]) -> None:
         print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
-def write(model: Any, out: Path, curve: Any, fitting: Any) -> None:
+def arrays_of(model: Any, curve: Any, fitting: Any) -> dict[str, Any]:
     """The trees of a model as arrays, the form that `skillyard.search.ranker` reads."""
     root: list[int] = []
     feature: list[int] = []
@@ -184,19 +184,18 @@ def write(model: Any, out: Path, curve: Any, fitting: Any) -> None:
         return at
 
     root += [add(tree["tree_structure"], 0) for tree in model.dump_model()["tree_info"]]
-    np.savez_compressed(
-        out,
-        root=np.array(root, np.int32),
-        feature=np.array(feature, np.uint8),
-        threshold=np.array(threshold, np.float32),
-        left=np.array(left, np.int32),
-        right=np.array(right, np.int32),
-        value=np.array(value, np.float32),
-        depth=np.array([deepest], np.int32),
-        base=np.array([START], np.float64),
-        curve=np.array(curve, np.float64),
-        fitting=np.array(fitting, np.float64),
-    )
+    return {
+        "root": np.array(root, np.int32),
+        "feature": np.array(feature, np.uint8),
+        "threshold": np.array(threshold, np.float32),
+        "left": np.array(left, np.int32),
+        "right": np.array(right, np.int32),
+        "value": np.array(value, np.float32),
+        "depth": np.array([deepest], np.int32),
+        "base": np.array([START], np.float64),
+        "curve": np.array(curve, np.float64),
+        "fitting": np.array(fitting, np.float64),
+    }
 
 
 def run(sets: Sets, out: Path | None) -> dict[str, Any]:
@@ -209,7 +208,8 @@ def run(sets: Sets, out: Path | None) -> dict[str, Any]:
     scored, said, models = left_out(examples, gone, [entry.name for entry in sets.entries])
     judgement.report(said)
     if out is not None:
-        write(fit(examples), out, judgement.confidence_curve(said), judgement.fitting_curve(said))
+        arrays = arrays_of(fit(examples), judgement.confidence_curve(said), judgement.fitting_curve(said))
+        np.savez_compressed(out, **arrays)
     compare(scored)
     return models
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from skillyard.catalog import Configuration
 from skillyard.database import runs
 from skillyard.engine import FINAL_STATES, LocalEngine, ProcessIdentity, Records, RunFilter, RunRecord
 from skillyard.engine.journal import Journal
+from skillyard.engine.run_record import ALL_RUNS
 from skillyard.errors import DatabaseUnavailable, FileMissing, PermissionDenied, RecordNotFound
 from skillyard.execution import RunError, RunRequest, StepTrace
 from skillyard.sandbox import preparation
@@ -360,6 +362,34 @@ def test_runs_are_found_by_skill_state_and_id(records: Records) -> None:
             journal.get(unclear)
 
 
+def test_runs_are_counted_by_time_and_those_of_a_schedule_are_one_row(records: Records) -> None:
+    journal: Journal = records.journal
+    schedules = (None, "daily", "daily", "hourly", None, "daily")
+    for number, schedule in enumerate(schedules):
+        when = RECORD.created_at + timedelta(hours=number)
+        journal.queue(replace(RECORD, id=f"run_{number}", created_at=when, schedule=schedule))
+    for number in (1, 2, 4):
+        journal.stop(f"run_{number}", "failed" if number < 4 else "cancelled", RunError("EXECUTION_ERROR", ""))
+
+    def folded(only: RunFilter = ALL_RUNS, **page: int) -> list[tuple[str, int, int]]:
+        return [(row.newest.id[-1], row.runs, row.failures) for row in journal.list_folded(only, **page)]
+
+    assert folded() == [("5", 3, 2), ("4", 1, 0), ("3", 1, 0), ("0", 1, 0)]
+    assert journal.count_folded() == 4
+    assert folded(limit=2, offset=1) == [("4", 1, 0), ("3", 1, 0)]
+    failed = RunFilter(states=["failed"])
+    assert (folded(failed), journal.count_folded(failed)) == ([("2", 2, 2)], 1)
+    assert folded(RunFilter(until=RECORD.created_at + timedelta(hours=2))) == [("1", 1, 1), ("0", 1, 0)]
+
+    edges = [RECORD.created_at + timedelta(hours=hours) for hours in (0, 2, 5)]
+    times = list(pairwise(edges))
+    assert journal.count_by_state(ALL_RUNS, times) == (
+        {"queued": 1, "failed": 1},
+        {"queued": 1, "failed": 1, "cancelled": 1},
+    )
+    assert journal.count_by_state(RunFilter(schedule="daily"), times) == ({"failed": 1}, {"failed": 1})
+
+
 @pytest.mark.row("003-11")
 async def test_every_door_records(write: Write, home: Path) -> None:
     skill = write("print(1)")
@@ -367,8 +397,8 @@ async def test_every_door_records(write: Write, home: Path) -> None:
     catalog = Catalog.discover(roots=[root], cache=False)
     await catalog.run("example")
     await catalog.run("example", record=False)
-    assert (await SkillTools(catalog).call("run_skill", {"name": "example"}, session="chat")).ok
-    assert (await SkillTools(catalog, record=False).call("run_skill", {"name": "example"})).ok
+    assert (await SkillTools(catalog).call("run_skill", {"skill": "example"}, session="chat")).ok
+    assert (await SkillTools(catalog, record=False).call("run_skill", {"skill": "example"})).ok
     found = catalog.records().journal.list()
     assert [record.context for record in found] == [{"sessionId": "chat"}, {}]
     assert (home / "skillyard/skillyard.db").is_file()
@@ -377,7 +407,7 @@ async def test_every_door_records(write: Write, home: Path) -> None:
 async def test_a_tool_says_when_runs_cannot_be_recorded(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", "sqlite:////proc/none/skillyard.db")
     catalog = Catalog.discover(roots=[Path(write("print(1)").directory).parent], cache=False)
-    result = await SkillTools(catalog).call("run_skill", {"name": "example"})
+    result = await SkillTools(catalog).call("run_skill", {"skill": "example"})
     assert (result.ok, result.code) == (False, "database_unavailable")
 
 

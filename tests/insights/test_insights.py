@@ -28,7 +28,9 @@ from skillyard.insights import (
     Insights,
     InsightSettings,
     ModelPrice,
+    SkillUse,
     count_usage,
+    read_uses,
 )
 from skillyard.insights.report import percentile
 
@@ -92,6 +94,27 @@ def test_runs_are_counted_by_how_they_ended_and_where_they_came_from(database: D
     whole = _report(database, days=14, period="all")
     assert (whole.rows[0].figures.runs, whole.periods, whole.rows[0].periods) == (6, (), ())
     assert [period.runs for period in _report(database, days=14, period="week").rows[0].periods] == [1, 5]
+
+
+def test_how_long_few_runs_took_is_exact_in_every_report(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    yesterday = {"created_at": NOON - timedelta(days=1), "finished_at": NOON - timedelta(days=1)}
+    others = {"cache_hit": True}, {"state": "cancelled"}, {"error_code": "PERMISSION_DENIED"}, {"interface": "test"}
+    _add(
+        database,
+        _run(1, duration_ms=140, agent="clerk"),
+        *(_run(number, duration_ms=10 * number, skill_id="user:docx", **yesterday) for number in range(2, 22)),
+        *(_run(90 + number, duration_ms=7, **other) for number, other in enumerate(others)),
+    )
+    report = _report(database)
+    docx, pdf = report.rows
+    assert (pdf.figures.p50_ms, pdf.figures.p95_ms) == (140, 140)
+    assert (docx.figures.p50_ms, docx.figures.p95_ms) == (110, 200)
+    assert [(one.p50_ms, one.p95_ms) for one in report.total.periods] == [(None, None), (110, 200), (140, 140)]
+    assert (report.total.figures.p50_ms, report.total.figures.p95_ms) == (120, 200)
+    for by in DIMENSIONS:
+        assert {row.figures.p95_ms for row in _report(database, by, skill="user:pdf").rows} - {None} == {140}, by
+    monkeypatch.setattr("skillyard.insights.report._FEW", 10)
+    assert [row.figures.p50_ms for row in _report(database).rows] == [114, 140]
 
 
 def test_a_test_of_a_skill_is_no_run_of_it(database: Database) -> None:
@@ -294,3 +317,24 @@ def test_a_price_that_is_none_is_named(price: dict[str, object]) -> None:
 def test_prices_are_for_a_million_tokens() -> None:
     settings = InsightSettings.of(Configuration(insights={"currency": "EUR", "prices": {"big": {"input": 1, "output": 2.5}}}))
     assert (settings.currency, settings.prices["big"].cost(2_000_000, 1_000_000)) == ("EUR", 4.5)
+
+
+def test_a_list_learns_how_often_skills_were_used_in_30_days_and_when_last_in_a_year(database: Database) -> None:
+    def ago(number: int, days: int, skill: str, **more: object) -> dict[str, object]:
+        moment = NOON - timedelta(days=days)
+        return _run(number, skill_id=skill, created_at=moment, finished_at=moment, **more)
+
+    _add(
+        database,
+        ago(1, 0, "user:pdf"), ago(2, 29, "user:pdf"), ago(3, 30, "user:pdf"), ago(4, 40, "user:docx"), ago(5, 366, "user:old"),
+        ago(6, 0, "user:tried", interface="test"),
+    )  # fmt: skip
+    ConversationStore(lambda: database).begin(Conversation("one", "ada", "", None, None, ChatSettings()))
+    steps = [("offered", "user:idle"), ("loaded", "user:pdf")]
+    SkillUsageLog(lambda: database).add([SkillUsageEvent("one", "t", event, skill, ok=True, at=NOON) for event, skill in steps])
+    uses = read_uses(database, today=TODAY)
+    assert uses == {
+        "user:pdf": SkillUse("user:pdf", 3, TODAY),
+        "user:docx": SkillUse("user:docx", 0, TODAY - timedelta(days=40)),
+    }
+    assert read_uses(database, ["user:docx", "user:idle"], today=TODAY) == {"user:docx": uses["user:docx"]}

@@ -136,7 +136,7 @@ def test_runs_are_listed_by_skill_state_and_time_in_pages(client: TestClient, sc
         client.post(RUNS, json={"skill": "adder", "parameters": {"a": a, "b": 0}})
     client.post(RUNS, json={"skill": "failing"})
     listed = client.get(RUNS, params={"limit": 3, "page": 2}).json()
-    assert listed["meta"] == {"total": 4, "page": 2, "limit": 3, "totalPages": 2}
+    assert listed["meta"] == {"total": 4, "page": 2, "limit": 3, "totalPages": 2, "runs": 4}
     assert len(listed["data"]) == 1
     assert [one["skill_name"] for one in client.get(RUNS, params={"state": "failed"}).json()["data"]] == ["failing"]
     assert client.get(RUNS, params={"status": "error"}).json()["meta"]["total"] == 1
@@ -150,6 +150,33 @@ def test_runs_are_listed_by_skill_state_and_time_in_pages(client: TestClient, sc
     version = client.get(RUNS).json()["data"][0]["version"]
     assert client.get(RUNS, params={"version": version or "1.0"}).json()["meta"]["total"] == (4 if version else 0)
     assert client.get(RUNS, params={"version": "9.9"}).json()["meta"]["total"] == 0
+
+
+def test_runs_are_counted_by_day_and_those_of_a_schedule_folded(client: TestClient, script: Script) -> None:
+    script(ADD)
+    client.post("/api/v1/catalog/refresh")
+    client.post(RUNS, json={"skill": "adder", "parameters": {"a": 1, "b": 0}})
+    schedule = {"name": "sums", "skill": "adder", "parameters": {"a": "one", "b": 0}, "cron": "0 8 1 1 *"}
+    client.post("/api/v1/schedules", json=schedule)
+    for _ in range(2):
+        begun = client.post("/api/v1/schedules/sums/run").json()["data"]["run_id"]
+        with client.stream("GET", f"{RUNS}/{begun}/events") as told:
+            assert "end" in told.read().decode()
+    folded = client.get(RUNS, params={"fold": "true"}).json()
+    assert (folded["meta"]["total"], folded["meta"]["runs"]) == (2, 3)
+    assert [(one["schedule"], one["runs"], one["failures"]) for one in folded["data"]] == [("sums", 2, 2), (None, 1, 0)]
+    assert [one["failures"] for one in client.get(RUNS).json()["data"]] == [None, None, None]
+
+    counts = client.get(f"{RUNS}/counts").json()["data"]
+    assert (counts["period"], len(counts["periods"])) == ("day", 14)
+    today = {"succeeded": 1, "failed": 2, "interrupted": 0, "cancelled": 0, "open": 0}
+    assert counts["periods"][-1] == {"day": counts["until"], **today}
+    of_schedule = client.get(f"{RUNS}/counts", params={"schedule": "sums", "since": f"{counts['until']}T00:00:00Z"})
+    assert [one["failed"] for one in of_schedule.json()["data"]["periods"]] == [2]
+    year = client.get(f"{RUNS}/counts", params={"since": "1999-01-01T00:00:00Z", "until": "2026-03-01T00:00:00Z"}).json()[
+        "data"
+    ]
+    assert (year["period"], len(year["periods"]), year["until"]) == ("week", 53, "2026-02-28")
 
 
 def test_insights_add_up_what_ran(client: TestClient, script: Script) -> None:

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -125,3 +126,91 @@ def test_a_schedule_gives_its_script_arguments_and_files(reports: str, site: Sit
     expect(facts).to_contain_text(re.compile(r"scripts/report\.py.*cities\.txt.*cities\.txt", re.DOTALL))
     kept = site.ask("GET", "/api/v1/schedules/cities")["data"]
     assert (kept["entry"], kept["arguments"], kept["files"]) == ("scripts/report.py", ["cities.txt"], ["cities.txt"])
+
+
+@pytest.fixture(scope="module")
+def past(shared_site: Site, reports: str) -> list[str]:
+    """Three runs of a schedule and one of nobody's, which failed; their ids, the newest first."""
+    check = {"skill": reports, "entry": "scripts/check.py"}
+    when = {"name": "every-year", "cron": "0 8 1 1 *", "arguments": ["--quiet"]}
+    shared_site.ask("POST", "/api/v1/schedules", check | when)
+    for _ in range(3):
+        run = shared_site.ask("POST", "/api/v1/schedules/every-year/run")["data"]["run_id"]
+        with urlopen(f"{shared_site.address}/api/v1/runs/{run}/events", timeout=60) as told:
+            assert b"event: end" in told.read()
+    given = {"skill": reports, "entry": "scripts/report.py", "arguments": ["missing.txt"], "parameters": {"city": "Lima"}}
+    shared_site.ask("POST", "/api/v1/runs", given)
+    return [run["run_id"] for run in shared_site.ask("GET", f"/api/v1/runs?skill={reports}&limit=4")["data"]]
+
+
+@pytest.mark.parametrize(("width", "language"), [(1280, "en-US"), (390, "zh-CN")])
+def test_runs_are_seen_over_time_and_those_of_a_schedule_together(
+    past: list[str], reports: str, site: Site, visit: Open, uncut: Callable[[Page], None], width: int, language: str
+) -> None:
+    chinese = language == "zh-CN"
+    page = visit(site, f"/runs?skill={reports}", width=width, language=language)
+    listed = page.get_by_role("list", name="运行记录" if chinese else "Runs", exact=True)
+    fold = listed.get_by_role("button", name="every-year")
+    expect(listed.get_by_role("link", name=past[1])).to_have_count(0)
+    fold.click()
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    for run in past[1:]:
+        expect(listed.get_by_role("link", name=run)).to_be_visible()
+    page.reload()  # what is open is in the address
+    expect(listed.get_by_role("link", name=past[1])).to_be_visible()
+    fold.click()
+    expect(listed.get_by_role("link", name=past[1])).to_have_count(0)
+    page.get_by_role("switch", name="合并同一定时任务的运行" if chinese else "Group the runs of a schedule").click()
+    expect(listed.get_by_role("link", name=past[1])).to_be_visible()
+    expect(fold).to_have_count(0)
+
+    chart = page.get_by_role("region", name="每天的运行结果" if chinese else "How runs ended, by day")
+    chart.get_by_role("button", name="显示为表格" if chinese else "Show as a table").click()
+    cells = chart.get_by_role("row").last.get_by_role("cell")
+    expect(cells.nth(1)).not_to_have_text("0")  # what failed
+    chart.get_by_role("button", name="显示为图表" if chinese else "Show as a chart").click()
+    uncut(page)
+    bars = chart.get_by_role("list").get_by_role("link")
+    expect(bars).to_have_count(14)
+    bars.last.click()
+    expect(page).to_have_url(re.compile(r"since=.*until="))
+    expect(bars.last).to_have_attribute("aria-current", "page")
+    expect(listed.get_by_role("link", name=past[1])).to_be_visible()
+    bars.first.click()
+    expect(page.get_by_text("没有匹配的运行" if chinese else "No run fits")).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_two_runs_are_compared_in_an_address(
+    past: list[str],
+    site: Site,
+    visit: Open,
+    readable: Callable[[Page], None],
+    uncut: Callable[[Page], None],
+    width: int,
+    scheme: str,
+) -> None:
+    page = visit(site, f"/runs/{past[0]}", width=width, scheme=scheme)
+    page.get_by_role("link", name="Compare").click()
+    page.get_by_role("region", name="Choose the second run").get_by_role("link", name=past[1]).click()
+    ran = page.get_by_role("region", name="How they ran")
+    expect(ran.get_by_role("row", name="State")).to_contain_text(re.compile("Failed.*Succeeded"))
+    expect(ran.get_by_role("row", name="Exit code (different)")).to_contain_text("different")
+    expect(ran.get_by_role("row", name="Schedule (different)")).to_contain_text("every-year")
+    expect(page.get_by_role("region", name="Input").get_by_role("row", name="city")).to_contain_text("Lima")
+    limits = page.get_by_role("region", name="Limits")
+    expect(limits.get_by_role("row").nth(1)).to_be_visible()
+    readable(page)
+    uncut(page)
+    expect(page.locator("html")).to_have_js_property("scrollWidth", width)
+    page.get_by_role("switch", name="Only what is different").click()
+    expect(limits).to_contain_text("Both runs are the same here")
+    page.get_by_role("button", name="Swap the two").click()
+    expect(ran.get_by_role("row", name="State")).to_contain_text(re.compile("Succeeded.*Failed"))
+    page.reload()
+    expect(limits).to_contain_text("Both runs are the same here")
+    page.get_by_role("button", name="Choose another: First run").click()
+    page.get_by_label("Id of a run").fill(past[2])
+    page.get_by_role("button", name="Choose it").click()
+    expect(page).to_have_url(re.compile(past[2]))
+    expect(ran).to_be_visible()

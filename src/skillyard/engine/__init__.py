@@ -13,7 +13,7 @@ from skillyard.engine.liveness import HeartbeatMonitor, ProcessIdentity, is_gone
 from skillyard.engine.local_engine import LocalEngine, Records, StartedRun
 from skillyard.engine.pool_engine import PoolEngine
 from skillyard.engine.run_call import Engine
-from skillyard.engine.run_record import FINAL_STATES, RunFilter, RunRecord, RunState
+from skillyard.engine.run_record import FAILED_STATES, FINAL_STATES, RunFilter, RunRecord, RunState
 from skillyard.engine.slots import EngineKind, EngineSettings, Slots
 from skillyard.lazy_exports import lazy_exports
 
@@ -41,6 +41,7 @@ __all__ = [
     "EVENT_ID",
     "EVENT_PREFIX",
     "EVENT_TYPE",
+    "FAILED_STATES",
     "FINAL_STATES",
     "MAX_EVENT_NAME",
     "Engine",

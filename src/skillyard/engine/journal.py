@@ -34,7 +34,9 @@ from skillyard.engine.liveness import ProcessIdentity, is_gone
 from skillyard.engine.run_files import delete_files, delete_old_files, write_files
 from skillyard.engine.run_record import (
     ALL_RUNS,
+    FAILED_STATES,
     QUEUE_OWNER,
+    FoldedRun,
     RunFilter,
     RunRecord,
     RunState,
@@ -53,7 +55,9 @@ from skillyard.times import utc_now
 from skillyard.wire import to_wire
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Row
+    from datetime import datetime
+
+    from sqlalchemy import ColumnElement, Connection, FromClause, Row, Select
 
     from skillyard.database import Database
     from skillyard.execution import Run, WorkFile
@@ -111,18 +115,55 @@ class Journal:
 
     def list(self, only: RunFilter = ALL_RUNS, *, limit: int = 20, offset: int = 0) -> tuple[RunRecord, ...]:
         """The newest runs, newest first, without steps, logs and output."""
-        columns = [column for column in runs.c if column.name not in _LONG]
-        newest = (runs.c.created_at.desc(), runs.c.id.desc())
-        chosen = select(runs.c.id).where(*_conditions(only)).order_by(*newest).limit(limit).offset(offset)
-        query = select(*columns).where(runs.c.id.in_(chosen)).order_by(*newest)  # those before are skipped in the index
         with self.database.read() as connection:
-            return tuple(_record(row) for row in connection.execute(query))
+            return tuple(_record(row) for row in connection.execute(_newest(only, limit, offset)))
 
     def count(self, only: RunFilter = ALL_RUNS) -> int:
         """How many runs there are."""
         query = select(func.count()).select_from(runs).where(*_conditions(only))
         with self.database.read() as connection:
             return int(connection.execute(query).scalar_one())
+
+    def count_by_state(self, only: RunFilter, bounds: Sequence[tuple[datetime, datetime]]) -> tuple[dict[RunState, int], ...]:
+        """How many runs are in each state, for each time from a moment to before another; without the states of none."""
+        counted = select(runs.c.state, func.count().label("many")).where(*_conditions(only)).group_by(runs.c.state)
+        with self.database.read() as connection:  # each looks only at its own part of the index
+            return tuple(
+                {
+                    row.state: int(row.many)
+                    for row in connection.execute(counted.where(runs.c.created_at >= begin, runs.c.created_at < end))
+                }
+                for begin, end in bounds
+            )
+
+    def list_folded(self, only: RunFilter = ALL_RUNS, *, limit: int = 20, offset: int = 0) -> tuple[FoldedRun, ...]:
+        """As `list`, with one row for all runs of one schedule, where its newest run is."""
+        later = runs.alias("later")
+        is_later = (later.c.created_at > runs.c.created_at) | (
+            (later.c.created_at == runs.c.created_at) & (later.c.id > runs.c.id)
+        )
+        outdone = select(later.c.id).where(later.c.schedule == runs.c.schedule, is_later, *_conditions(only, later)).exists()
+        chosen = _newest(only, limit, offset, runs.c.schedule.is_(None) | ~outdone)
+        counted = select(runs.c.schedule, func.count().label("many")).where(*_conditions(only)).group_by(runs.c.schedule)
+        with self.database.read() as connection:
+            records = [_record(row) for row in connection.execute(chosen)]
+            named = runs.c.schedule.in_({record.schedule for record in records} - {None})
+            many = {row.schedule: int(row.many) for row in connection.execute(counted.where(named))}
+            failing = counted.where(named, runs.c.state.in_(FAILED_STATES))
+            failed = {row.schedule: int(row.many) for row in connection.execute(failing)}
+        return tuple(
+            FoldedRun(record, 1, int(record.state in FAILED_STATES))
+            if record.schedule is None
+            else FoldedRun(record, many[record.schedule], failed.get(record.schedule, 0))
+            for record in records
+        )
+
+    def count_folded(self, only: RunFilter = ALL_RUNS) -> int:
+        """How many rows `list_folded` has: the runs of no schedule, and the schedules of the others."""
+        alone = select(func.count()).select_from(runs).where(*_conditions(only), runs.c.schedule.is_(None))
+        folds = select(func.count(runs.c.schedule.distinct())).where(*_conditions(only))
+        with self.database.read() as connection:
+            return int(connection.execute(alone).scalar_one()) + int(connection.execute(folds).scalar_one())
 
     def cached(self, cache_key: str) -> RunRecord | None:
         """The newest result that is cached under that key and still valid."""
@@ -286,26 +327,34 @@ class Journal:
         return True
 
 
-def _conditions(only: RunFilter) -> list[ColumnElement[bool]]:
+def _newest(only: RunFilter, limit: int, offset: int, *conditions: ColumnElement[bool]) -> Select[Any]:
+    """The newest runs, newest first, without what is too long for a list."""
+    columns = [column for column in runs.c if column.name not in _LONG]
+    order = (runs.c.created_at.desc(), runs.c.id.desc())
+    chosen = select(runs.c.id).where(*_conditions(only), *conditions).order_by(*order).limit(limit).offset(offset)
+    return select(*columns).where(runs.c.id.in_(chosen)).order_by(*order)  # those before are skipped in the index
+
+
+def _conditions(only: RunFilter, table: FromClause = runs) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if only.skill is not None:
-        conditions.append((runs.c.skill_id == only.skill) | (runs.c.skill_name == only.skill))
+        conditions.append((table.c.skill_id == only.skill) | (table.c.skill_name == only.skill))
     if only.states:
-        conditions.append(runs.c.state.in_(only.states))
+        conditions.append(table.c.state.in_(only.states))
     if only.statuses:
-        conditions.append(runs.c.status.in_(only.statuses))
+        conditions.append(table.c.status.in_(only.statuses))
     if only.schedule is not None:
-        conditions.append(runs.c.schedule == only.schedule)
+        conditions.append(table.c.schedule == only.schedule)
     if only.since is not None:
-        conditions.append(runs.c.created_at >= only.since)
+        conditions.append(table.c.created_at >= only.since)
     if only.until is not None:
-        conditions.append(runs.c.created_at < only.until)
+        conditions.append(table.c.created_at < only.until)
     for name in ("interface", "caller", "agent", "version"):
         value = getattr(only, name)
         if value is not None:
-            conditions.append(runs.c[name] == value)
+            conditions.append(table.c[name] == value)
     if not only.tests:
-        conditions.append(func.coalesce(runs.c.interface, "").not_in(TRIAL_INTERFACES))  # older records have none
+        conditions.append(func.coalesce(table.c.interface, "").not_in(TRIAL_INTERFACES))  # older records have none
     return conditions
 
 

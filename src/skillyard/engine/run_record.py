@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from sqlalchemy import delete, func, insert, or_, select, update
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 RunState = Literal["queued", "running", "succeeded", "failed", "cancelled", "interrupted"]
 FINAL_STATES: Final[tuple[RunState, ...]] = ("succeeded", "failed", "cancelled", "interrupted")
 """A run ends in exactly one of these; `interrupted` when the process that executed it has ended."""
+FAILED_STATES: Final[tuple[RunState, ...]] = ("failed", "interrupted")
+"""Those of them that nobody wanted."""
 
 QUEUE_OWNER: Final = "queue"
 """The owner of a run that waits for any worker, whatever happens to the requesting process."""
@@ -156,6 +158,17 @@ _SUMMARY: Final = {"run_id": "id", "skill": "skill_id"} | {
         "created_at", "finished_at",
     )
 }  # fmt: skip
+
+
+class FoldedRun(NamedTuple):
+    """A run in a list in which one schedule has one row: its newest run, of so many `runs` and `failures` that the list holds.
+
+    A run that no schedule requested stands for itself alone.
+    """
+
+    newest: RunRecord
+    runs: int
+    failures: int
 
 
 _STOPPED: Final = ("cancelled", "interrupted")

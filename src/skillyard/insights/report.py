@@ -2,24 +2,26 @@
 
 Prices are the user's settings: `[insights.prices]` with `"openai:gpt-5" = { input = 1.25, output = 10 }`.
 
-The time that runs took is known by buckets, each 1.6 times the one before: a percentile is mostly exact to an eighth.
+The time that runs took is known by buckets, each 1.6 times the one before: a percentile is mostly exact to an eighth. That of
+few runs is exact, because those are read themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from math import isfinite
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import chain
+from math import ceil, isfinite
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_args
 
 from sqlalchemy import func, literal, select
 
-from skillyard.database import USAGE_BUCKETS, USAGE_MEASURES, usage_by_dimension, usage_totals
+from skillyard.database import USAGE_BUCKETS, USAGE_MEASURES, runs, usage_by_dimension, usage_totals
 from skillyard.errors import InvalidInput
 from skillyard.execution.skill_call import TRIAL_INTERFACES
-from skillyard.insights.totals import BUCKET_BOUNDS_MS, count_usage
+from skillyard.insights.totals import BUCKET_BOUNDS_MS, REFUSALS, count_usage
 from skillyard.settings_reader import Setting, Settings, SettingsReader, table_of, text
 from skillyard.wire import WireForm
 
@@ -190,13 +192,15 @@ class Insights:
             hint = f"give a first and a last day in this order, at most {MOST_DAYS} days"
             raise InvalidInput(f"{since} to {until} is no span of days", hint=hint)
         complete = count_usage(self._database, seconds=seconds)
-        starts = _starts(since, until, period)
+        starts = period_starts(since, until, period)
         span = _Span(since, until, starts)
         with self._database.read() as connection:
             everything = self._sums(connection, _ReportRows.of_all(skill), span)
             source = _ReportRows.by(by, skill)
             keys = source.keys(connection, span, unused=unused, limit=max(1, limit))
             rows = self._sums(connection, source, span, keys) if keys else {}
+            _measure_few(connection, None, span, everything, skill)
+            _measure_few(connection, by, span, rows, skill)
         total = everything.get(("", ""), _Sum(len(starts), self._settings))
         return InsightReport(
             by, since, until, period, self._settings.currency, complete, starts if period != "all" else (),
@@ -222,11 +226,19 @@ class _Span(NamedTuple):
     until: date
     starts: Sequence[date]
 
+    @property
+    def step(self) -> int:
+        """How many days a period has."""
+        return (self.starts[1] - self.starts[0]).days if len(self.starts) > 1 else MOST_DAYS
+
     def position(self, day: ColumnElement[int]) -> ColumnElement[int]:
         """The number of the period in which a day is, from 0; numbers in the text, so that it can be grouped by."""
-        step = (self.starts[1] - self.starts[0]).days if len(self.starts) > 1 else MOST_DAYS
         first = self.starts[0].toordinal() - _SINCE_EPOCH
-        return (day - literal(first, literal_execute=True)) // literal(step, literal_execute=True)
+        return (day - literal(first, literal_execute=True)) // literal(self.step, literal_execute=True)
+
+    def position_of(self, moment: datetime) -> int:
+        """The number of the period in which a moment is."""
+        return (moment.date() - self.starts[0]).days // self.step
 
     def holds(self, day: ColumnElement[int]) -> ColumnElement[bool]:
         """Whether a day belongs to it."""
@@ -291,10 +303,54 @@ class _ReportRows(NamedTuple):
         return query.group_by(*by)
 
 
+_FEW: Final = 200  # runs of one row whose times are read themselves
+_READ: Final = 2_000  # of all rows of a report together
+_WAITED: Final = timedelta(hours=6)  # between request and end; where a run took longer, the figures of its row are estimates
+
+
+def _measure_few(
+    connection: Connection, by: Dimension | None, span: _Span, sums: Mapping[_Key, _Sum], skill: str | None
+) -> None:
+    """Give the rows of few runs the time that each of these took; without `by` the row is about all runs."""
+    few, left = dict[_Key, _Sum](), _READ
+    for key, one in sorted(sums.items(), key=lambda item: item[1].measured):
+        left -= one.measured
+        if one.measured > _FEW or left < 0:
+            break
+        if one.measured:
+            few[key] = one
+    if few:
+        for row in connection.execute(_times(by, span, few, skill)):
+            key = (row.key or "", row.skill_id if by == "version" else "")
+            if key in few:
+                few[key].add_time(span.position_of(row.moment), row.duration_ms)
+
+
+def _times(by: Dimension | None, span: _Span, keys: Iterable[_Key], skill: str | None) -> Select[Any]:
+    """How long the runs of a span took that `count_usage` puts into buckets, those of these keys."""
+    moment = func.coalesce(runs.c.finished_at, runs.c.created_at)
+    begin, end = (datetime.combine(day, time.min, UTC) for day in (span.since, span.until + timedelta(days=1)))
+    conditions = [
+        runs.c.created_at >= begin - _WAITED, runs.c.created_at < end, moment >= begin, moment < end,
+        runs.c.counted.is_(True), runs.c.state.in_(("succeeded", "failed")), runs.c.cache_hit.is_(False),
+        runs.c.duration_ms.is_not(None), func.coalesce(runs.c.error_code, "").not_in(REFUSALS),
+        func.coalesce(runs.c.interface, "").not_in(TRIAL_INTERFACES),
+    ]  # fmt: skip
+    key: ColumnElement[str] = literal("")  # of what runs have none of, or of all of them
+    if by not in (None, "model"):
+        key = runs.c["skill_id" if by == "skill" else by]
+        names = {name for name, _ in keys}
+        conditions.append(key.in_(names) | key.is_(None) if "" in names else key.in_(names))
+    if skill is not None:
+        conditions.append(runs.c.skill_id == skill)
+    return select(key.label("key"), runs.c.skill_id, runs.c.duration_ms, moment.label("moment")).where(*conditions)
+
+
 class _Sum:
     """The figures of one row, for each period."""
 
     def __init__(self, periods: int, settings: InsightSettings) -> None:
+        self._times: list[list[int]] = [[] for _ in range(periods)]
         self._periods: list[list[int] | None] = [None] * periods
         self._costs: list[float | None] = [None] * periods
         self._settings = settings
@@ -307,26 +363,34 @@ class _Sum:
         if price is not None and (row.input_tokens or row.output_tokens):
             self._costs[at] = (self._costs[at] or 0.0) + price.cost(int(row.input_tokens), int(row.output_tokens))
 
+    @property
+    def measured(self) -> int:
+        """How many runs have a time."""
+        return sum(sum(values[len(USAGE_MEASURES) :]) for values in self._periods if values is not None)
+
+    def add_time(self, position: int, duration_ms: int) -> None:
+        """Note how long one run of a period took."""
+        self._times[position].append(duration_ms)
+
     def row(self, key: str, skill: str | None, *, periods: bool) -> InsightRow:
         """The row of a report."""
         there = [values for values in self._periods if values is not None]
         costs = [cost for cost in self._costs if cost is not None]
-        whole = _figures([sum(column) for column in zip(*there, strict=True)] if there else None, sum(costs) if costs else None)
-        each = tuple(map(_figures, self._periods, self._costs)) if periods else ()
+        sums = [sum(column) for column in zip(*there, strict=True)] if there else None
+        whole = _figures(sums, sum(costs) if costs else None, [*chain.from_iterable(self._times)])
+        each = tuple(map(_figures, self._periods, self._costs, self._times)) if periods else ()
         return InsightRow(key, skill, whole, each)
 
 
-def _figures(values: Sequence[int] | None, cost: float | None) -> UsageFigures:
+def _figures(values: Sequence[int] | None, cost: float | None, times: Sequence[int]) -> UsageFigures:
+    """The figures of the sums; percentiles are exact where the `times` are those of all runs."""
     if values is None:
         return _NOTHING
     counts = dict(zip(_COUNTS, values, strict=False))
     buckets = values[len(USAGE_MEASURES) :]
-    return UsageFigures(
-        **counts,
-        p50_ms=percentile(buckets, 0.5),
-        p95_ms=percentile(buckets, 0.95),
-        cost=None if cost is None else round(cost, 6),
-    )
+    exact = sorted(times) if len(times) == sum(buckets) else None
+    p50, p95 = (percentile(buckets, share) if exact is None else exact_percentile(exact, share) for share in (0.5, 0.95))
+    return UsageFigures(**counts, p50_ms=p50, p95_ms=p95, cost=None if cost is None else round(cost, 6))
 
 
 _NOTHING: Final = UsageFigures()
@@ -347,8 +411,13 @@ def percentile(buckets: Sequence[int], share: float) -> int | None:
     raise AssertionError("a share above 1")
 
 
-def _starts(since: date, until: date, period: UsagePeriod) -> tuple[date, ...]:
-    """The first day of each period; weeks end with the last day."""
+def exact_percentile(times: Sequence[int], share: float) -> int | None:
+    """The milliseconds that this share of runs did not exceed, of the sorted times of all; None of none."""
+    return times[max(0, ceil(share * len(times)) - 1)] if times else None
+
+
+def period_starts(since: date, until: date, period: UsagePeriod) -> tuple[date, ...]:
+    """The first day of each period of a span of days, both included; weeks end with the last day."""
     if period == "all":
         return (since,)
     step = 1 if period == "day" else 7

@@ -34,8 +34,8 @@ from skillyard.scanner.injection import decode_tag_characters, find_hidden_text,
 from skillyard.scanner.matching import find
 from skillyard.scanner.names import WELL_KNOWN, imitated_names, text_sample
 from skillyard.scanner.network import (
-    NETWORK_PATTERNS,
     UNPARSED_PYTHON_PATTERNS,
+    find_contacts,
     find_downloads,
     find_flows,
     hosts_in,
@@ -68,7 +68,7 @@ CROSS_FILE_STEP: Final = "all files together"
 """The last step of a scan, in which values are followed from file to file."""
 _COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
     find_credentials, find_downloads, partial(find, patterns=PERSISTENCE_PATTERNS), find_resource_abuse,
-    find_dangerous_calls, partial(find, patterns=OBFUSCATION_PATTERNS), find_flows, partial(find, patterns=NETWORK_PATTERNS),
+    find_dangerous_calls, partial(find, patterns=OBFUSCATION_PATTERNS), find_flows, find_contacts,
     find_privileges, find_prerequisites, look_alike_packages,
 )  # fmt: skip
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, AuditLog, Keys, Organisations
+from skillyard.access import DEFAULT_ORGANISATION, AuditLog, Keys, Organisations, SkillCollections
 from skillyard.catalog import Changes, Skill
 from skillyard.database import Database
 from skillyard.engine import ScheduleOwners
@@ -63,6 +63,7 @@ class OrganisationServices:
         self.workspaces = CallerWorkspaces(catalog, sessions)
         self.tool_sessions = CallerToolSessions(self.database)
         self.audit_log = AuditLog(self.database)
+        self.collections = SkillCollections(self.database)
         catalog.approvals().share(SqlSessionApprovals(self.database))
 
     def database(self) -> Database:

@@ -1,7 +1,7 @@
 /** Where a run can be. */
 import type { components } from "./schema";
 
-export type RunState = components["schemas"]["RunSummary"]["state"];
+export type RunState = components["schemas"]["RunDetail"]["state"];
 
 export const RUN_STATES: readonly RunState[] = ["queued", "running", "succeeded", "failed", "cancelled", "interrupted"];
 

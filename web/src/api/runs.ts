@@ -8,7 +8,9 @@ import { type Preview, shown } from "./previews";
 import { isOver, type RunInterface, type RunState } from "./runStates";
 import type { components, paths } from "./schema";
 
-export type RunSummary = components["schemas"]["RunSummary"];
+export type ListedRun = components["schemas"]["ListedRun"];
+export type RunSummary = Omit<ListedRun, "runs" | "failures">;
+export type RunCounts = components["schemas"]["RunCounts"];
 export type RunDetail = components["schemas"]["RunDetail"];
 export type MadeFile = components["schemas"]["MadeFile"];
 export type RunStep = components["schemas"]["RunStep"];
@@ -43,16 +45,34 @@ function asked({ state, since, until, ...named }: RunNarrowing): RunsAsked {
   };
 }
 
-export const runsQuery = (narrowing: RunNarrowing, limit = 50) =>
+/** The runs, the newest first; where they are to `fold`, those of one schedule are one row. */
+export const runsQuery = (narrowing: RunNarrowing, limit = 50, fold = false) =>
   infiniteQueryOptions({
-    queryKey: ["runs", "list", narrowing, limit],
-    queryFn: ({ signal, pageParam }) => whole(api.GET("/api/v1/runs", { params: { query: { ...asked(narrowing), page: pageParam, limit } }, signal })),
+    queryKey: ["runs", "list", narrowing, limit, fold],
+    queryFn: ({ signal, pageParam }) => whole(api.GET("/api/v1/runs", { params: { query: { ...asked(narrowing), fold, page: pageParam, limit } }, signal })),
     initialPageParam: 1,
     getNextPageParam: ({ meta }) => (meta.page < meta.totalPages ? meta.page + 1 : undefined),
     placeholderData: keepPreviousData,
     // Runs begin and end elsewhere too: at a terminal, in an agent.
     refetchInterval: ({ state: { data } }) =>
       data?.pages.some((page) => page.data.some((run) => !isOver(run.state))) ? 1_500 : 10_000,
+  });
+
+/** The newest runs of something that is looked at closer. */
+export const newestRunsQuery = (narrowing: RunNarrowing, limit: number) =>
+  queryOptions({
+    queryKey: ["runs", "list", narrowing, limit, "newest"],
+    queryFn: ({ signal }) => whole(api.GET("/api/v1/runs", { params: { query: { ...asked(narrowing), limit } }, signal })),
+    refetchInterval: 10_000,
+  });
+
+/** How many runs of the list ended how, day by day. */
+export const runCountsQuery = (narrowing: RunNarrowing) =>
+  queryOptions({
+    queryKey: ["runs", "counts", narrowing],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/counts", { params: { query: asked(narrowing) }, signal })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 20_000,
   });
 
 /** The newest runs of the last days that went wrong, and those that went well: which skills fail now is seen in both; a test is none. */

@@ -7,7 +7,7 @@ import { fetched } from "@/api/parts";
 
 import "./arrival";
 import { Failed, Missing } from "./Failed";
-import { auditSearch, catalogSearch, chatSearch, insightSearch, narrowing, runsSearch, scheduleSearch, schedulesSearch, skillSearch, turnsSearch } from "./search";
+import { auditSearch, catalogSearch, chatSearch, compareSearch, insightSearch, narrowing, runListSearch, scheduleSearch, schedulesSearch, skillSearch, turnsSearch } from "./search";
 import { Shell } from "./Shell";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: Missing });
@@ -55,8 +55,15 @@ const install = createRoute({
 const runs = createRoute({
   getParentRoute: () => root,
   path: "/runs",
-  validateSearch: runsSearch,
+  validateSearch: runListSearch,
   component: lazyRouteComponent(() => fetched(import("@/pages/runs/RunsPage")), "RunsPage"),
+});
+
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: "/runs/compare",
+  validateSearch: compareSearch,
+  component: lazyRouteComponent(() => fetched(import("@/pages/run/ComparePage")), "ComparePage"),
 });
 
 const run = createRoute({
@@ -164,7 +171,7 @@ const doctor = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, insights, skills, skill, install, chat.addChildren([conversation]), report, turns, runs, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, authorize, workers, settings, doctor]),
+  routeTree: root.addChildren([home, insights, skills, skill, install, chat.addChildren([conversation]), report, turns, runs, compare, run, schedules, schedule, agents, agent, memory, approvals, audit, keys, authorize, workers, settings, doctor]),
   defaultPreload: "intent",
   defaultErrorComponent: Failed,
   scrollRestoration: true,

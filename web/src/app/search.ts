@@ -2,6 +2,7 @@
 import type { Narrowing } from "@/api/catalog";
 import type { Stage, TurnNarrowing } from "@/api/chat";
 import type { Dimension } from "@/api/insights";
+import type { SearchWords } from "@/api/kept";
 import { INTERFACES, RUN_STATES, type RunInterface, type RunState } from "@/api/runStates";
 
 /** Over how many days figures can be seen. */
@@ -20,17 +21,48 @@ export interface CatalogSearch {
   /** What is wanted of a skill: pinned, automatic, … */
   use?: string | undefined;
   tag?: string | undefined;
+  /** Only those with a star of one's own. */
+  starred?: true | undefined;
+  /** Only those of a collection of one's own. */
+  collection?: string | undefined;
+  /** Another order than by name, or than the nearest first. */
+  sort?: CatalogOrder | undefined;
 }
 
+export type CatalogOrder = NonNullable<Narrowing["sort"]>;
+
+export const CATALOG_ORDERS: readonly CatalogOrder[] = ["name", "used", "last_used", "tokens", "risk"];
+
 /** The filters as the server knows them; what no filter knows is refused by it. */
-export function narrowing({ source, state, use, tag }: CatalogSearch): Narrowing {
+export function narrowing({ q, source, state, use, tag, starred, collection, sort = q ? undefined : "name" }: CatalogSearch): Narrowing {
   return {
     ...(source ? { source: source as NonNullable<Narrowing["source"]> } : {}),
     ...(state ? { status: state as NonNullable<Narrowing["status"]> } : {}),
     ...(use ? { state: use as NonNullable<Narrowing["state"]> } : {}),
     ...(tag ? { tag } : {}),
+    ...(starred ? { starred } : {}),
+    ...(collection ? { collection } : {}),
+    ...(sort ? { sort } : {}),
   };
 }
+
+/** A search as it is saved; nothing where there is no word, no filter and no order. */
+export function searchWords({ q, sort, ...filters }: CatalogSearch): SearchWords | undefined {
+  const words = { ...narrowing({ ...filters, q: "-", sort }), ...(q ? { q } : {}) };
+  return Object.keys(words).length > 0 ? (words as SearchWords) : undefined;
+}
+
+/** What a saved search means in the address. */
+export const fromWords = ({ q, source, status, state, tag, starred, collection, sort }: SearchWords): CatalogSearch => ({
+  q: q ?? undefined,
+  source: source ?? undefined,
+  state: status ?? undefined,
+  use: state ?? undefined,
+  tag: tag ?? undefined,
+  starred: starred ?? undefined,
+  collection: collection ?? undefined,
+  sort: sort ?? undefined,
+});
 
 export const catalogSearch = (found: Record<string, unknown>): CatalogSearch => ({
   q: text(found.q),
@@ -38,6 +70,9 @@ export const catalogSearch = (found: Record<string, unknown>): CatalogSearch => 
   state: text(found.state),
   use: text(found.use),
   tag: text(found.tag),
+  starred: found.starred === true || undefined,
+  collection: text(found.collection),
+  sort: CATALOG_ORDERS.find((one) => one === found.sort),
 });
 
 /** Which part of a skill is looked at. */
@@ -80,6 +115,15 @@ export interface RunsSearch {
   tests?: false | undefined;
 }
 
+/** How the list of runs is shown beside that. */
+export interface RunListSearch extends RunsSearch {
+  /** Every run in a row of its own; else those of one schedule are together. */
+  each?: true | undefined;
+  /** The schedules whose runs are shown below their row. */
+  open?: readonly string[] | undefined;
+}
+
+/** The filters of a list, without how it is shown. */
 export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
   skill: text(found.skill),
   state: RUN_STATES.find((state) => state === found.state),
@@ -91,6 +135,25 @@ export const runsSearch = (found: Record<string, unknown>): RunsSearch => ({
   since: day(found.since),
   until: day(found.until),
   tests: found.tests === false ? false : undefined,
+});
+
+export const runListSearch = (found: Record<string, unknown>): RunListSearch => {
+  const open = Array.isArray(found.open) ? found.open.flatMap((name: unknown) => text(name) ?? []).slice(0, 20) : [];
+  return { ...runsSearch(found), each: found.each === true || undefined, open: open.length ? open : undefined };
+};
+
+/** Two runs side by side, as far as they are chosen. */
+export interface CompareSearch {
+  one?: string | undefined;
+  other?: string | undefined;
+  /** Only what is different. */
+  different?: true | undefined;
+}
+
+export const compareSearch = (found: Record<string, unknown>): CompareSearch => ({
+  one: text(found.one),
+  other: text(found.other),
+  different: found.different === true || undefined,
 });
 
 /** Which turns of chats are listed: those that a figure counts. */

@@ -19,18 +19,22 @@ interface Props<Item> {
   /** How high one row is, in pixels. */
   high: number;
   row: (item: Item) => ReactNode;
+  /** The rows that stand below one that is open, as high as it. */
+  below?: (item: Item) => readonly ReactNode[];
   /** A row that has not come. */
   place: ReactNode;
   /** What stands there when there is none. */
   none: ReactNode;
 }
 
-export function PagedList<Item>({ query, label, count, high, row, place, none }: Props<Item>) {
+export function PagedList<Item>({ query, label, count, high, row, below, place, none }: Props<Item>) {
   return (
     <Loaded query={query} skeleton={<LongListSkeleton high={high} place={place} />}>
       {({ pages }) => {
         const total = pages.at(-1)?.meta.total ?? 0;
         if (!total) return none;
+        const items = pages.flatMap(({ data }) => data);
+        const rows = items.flatMap((item) => [() => row(item), ...(below?.(item).map((node) => () => node) ?? [])]);
         return (
           <>
             <Text size="sm" c="dimmed" role="status">
@@ -38,10 +42,10 @@ export function PagedList<Item>({ query, label, count, high, row, place, none }:
             </Text>
             <LongList
               label={label}
-              items={pages.flatMap(({ data }) => data)}
-              total={total}
+              items={rows}
+              total={total + rows.length - items.length}
               high={high}
-              row={row}
+              row={(draw) => draw()}
               place={place}
               more={query.hasNextPage && !query.isFetching ? query.fetchNextPage : undefined}
             />

@@ -12,10 +12,11 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import AwareDatetime, BaseModel, Field
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
@@ -28,7 +29,7 @@ from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
 from skillyard.errors import PermissionDenied, RecordExists
 from skillyard.execution import RunError, RunOrigin, RunRequest, new_run_id
 from skillyard.execution.skill_call import Interface
-from skillyard.insights import Dimension, InsightSettings, UsagePeriod, run_timeline
+from skillyard.insights import Dimension, InsightSettings, UsagePeriod, period_starts, run_timeline
 from skillyard.permissions import Approver
 from skillyard.registry import version_skill
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
@@ -36,23 +37,27 @@ from skillyard.server.background.approval_questions import rejecting_approver
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.routes.workspaces import kept_files
-from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, to_utc
+from skillyard.server.shapes import Answer, Meta, RequestBody, to_utc
 from skillyard.server.shapes.runs import (
     InsightReportShape,
+    ListedRun,
+    ListedRuns,
+    RunCounts,
     RunDetail,
     RunEnded,
     RunEvent,
     RunInput,
+    RunListMeta,
+    RunPeriodCounts,
     RunPrinted,
     RunQuestionAsked,
     RunStateChanged,
     RunStep,
     RunStepEnded,
-    RunSummary,
     TimelineShape,
     owned_context,
 )
-from skillyard.times import MAX_RUN_MS
+from skillyard.times import MAX_RUN_MS, utc_now
 
 if TYPE_CHECKING:
     from skillyard.database import LiveEvent
@@ -61,6 +66,9 @@ if TYPE_CHECKING:
 
 
 _ID: Final = re.compile(r"(\d{1,9})\.(\d{1,12})\.(\d{1,12})\.(\d{1,9})", re.ASCII)
+_DAYS: Final = 14  # of a chart that says nothing else
+_MOST_BARS: Final = 92
+_MOST_DAYS: Final = 366
 _ORDER: Final = {"queued": 1, "running": 2}
 _ENDED: Final = 3  # every other state
 _PositionedEvent = tuple["Position", BaseModel]
@@ -339,9 +347,7 @@ async def _was_started(service: OrganisationServices, run_id: str) -> bool:
     return recorded_id is not None
 
 
-@routes.get("", responses=READ_PROBLEMS)
-def list_runs(
-    service: CurrentServices,
+def _run_filter(
     skill: Annotated[str | None, Query(max_length=300, description="an id or a name")] = None,
     state: Annotated[list[RunState], Query(max_length=6)] = [],  # noqa: B006 # FastAPI makes a new one
     status: Annotated[list[str], Query(max_length=10, description="how the process ended: ok, error, timeout, …")] = [],  # noqa: B006
@@ -355,21 +361,56 @@ def list_runs(
     tests: Annotated[
         bool, Query(description="false leaves out tests and evaluations of skills, which insights do not count")
     ] = True,
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    limit: Annotated[int, Query(ge=1, le=200)] = 20,
-) -> Listed[RunSummary]:
-    """The runs, the newest first."""
-    journal = service.catalog.records().journal
-    only = RunFilter(
+) -> RunFilter:
+    """Which runs are meant."""
+    return RunFilter(
         skill=skill, states=state, statuses=status, schedule=schedule, since=to_utc(since) if since else None,
         until=to_utc(until) if until else None, interface=interface, caller=caller, agent=agent,
         version=version, tests=tests,
     )  # fmt: skip
-    total, records = journal.count(only), journal.list(only, limit=limit, offset=(page - 1) * limit)
-    meta = Meta.of(total, page, limit)
-    return Listed(
-        data=[RunSummary.model_validate(record.summary() | {"skill_name": record.skill_name}) for record in records], meta=meta
-    )
+
+
+_Only = Annotated[RunFilter, Depends(_run_filter)]
+
+
+@routes.get("", responses=READ_PROBLEMS)
+def list_runs(
+    service: CurrentServices,
+    only: _Only,
+    fold: Annotated[bool, Query(description="the runs of one schedule are one row, where its newest is")] = False,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+) -> ListedRuns:
+    """The runs, the newest first."""
+    journal, offset = service.catalog.records().journal, (page - 1) * limit
+    runs = total = journal.count(only)
+    if fold:
+        total = journal.count_folded(only)
+        rows = [_listed(*row) for row in journal.list_folded(only, limit=limit, offset=offset)]
+    else:
+        rows = [_listed(record) for record in journal.list(only, limit=limit, offset=offset)]
+    return ListedRuns(data=rows, meta=RunListMeta(runs=runs, **Meta.of(total, page, limit).model_dump()))
+
+
+def _listed(record: RunRecord, runs: int = 1, failures: int | None = None) -> ListedRun:
+    return ListedRun.model_validate(record.summary() | {"skill_name": record.skill_name, "runs": runs, "failures": failures})
+
+
+@routes.get("/counts", responses=READ_PROBLEMS)
+def count_runs(service: CurrentServices, only: _Only) -> Answer[RunCounts]:
+    """How many runs of the list are in each state, day by day: of the 14 days before `until`, or from `since` on.
+
+    Over three months are counted by seven days, and at most a year.
+    """
+    last = (only.until - timedelta(microseconds=1)).date() if only.until else utc_now().date()
+    first = only.since.date() if only.since else last - timedelta(days=_DAYS - 1)
+    first = min(last, max(first, last - timedelta(days=_MOST_DAYS - 1)))
+    period: UsagePeriod = "week" if (last - first).days > _MOST_BARS else "day"
+    starts = period_starts(first, last, period)
+    edges = [datetime.combine(day, datetime.min.time(), UTC) for day in (*starts, last + timedelta(days=1))]
+    counted = service.catalog.records().journal.count_by_state(only, list(pairwise(edges)))
+    periods = [RunPeriodCounts.in_states(day, states) for day, states in zip(starts, counted, strict=True)]
+    return Answer(data=RunCounts(since=starts[0], until=last, period=period, periods=periods))
 
 
 @routes.get("/{run_id}", responses=READ_PROBLEMS)

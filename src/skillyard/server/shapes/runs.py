@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from skillyard.engine import RunState
+from skillyard.engine import FINAL_STATES, RunState
 from skillyard.errors import InvalidInput
 from skillyard.execution import WorkFile, check_travelling
 from skillyard.execution.work_files import ALL_FILES, LARGEST_FILE, MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
 from skillyard.insights import Dimension, UsagePeriod
 from skillyard.network import Contact
 from skillyard.sandbox import Limit
-from skillyard.server.shapes import RequestBody, ResponseShape
+from skillyard.server.shapes import Listed, Meta, RequestBody, ResponseShape
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from skillyard.engine import RunFiles
 
 
@@ -171,6 +173,51 @@ class RunSummary(BaseModel):
     duration_ms: int | None
     created_at: str
     finished_at: str | None
+
+
+class ListedRun(RunSummary):
+    """A run in a list; where the runs of a schedule are folded, it stands for `runs` of them, of which `failures` failed."""
+
+    runs: int = 1
+    failures: int | None = Field(default=None, description="null where nothing is folded")
+
+
+class RunListMeta(Meta):
+    """Where in the list a page is; `runs` is how many runs all of its rows stand for."""
+
+    runs: int
+
+
+class ListedRuns(Listed[ListedRun]):
+    """One page of the list of runs."""
+
+    meta: RunListMeta
+
+
+class RunPeriodCounts(ResponseShape):
+    """How many runs of a period that begins with that day are in each state; `open` ones wait or work."""
+
+    day: date
+    succeeded: int = 0
+    failed: int = 0
+    interrupted: int = 0
+    cancelled: int = 0
+    open: int = 0
+
+    @classmethod
+    def in_states(cls, day: date, states: Mapping[RunState, int]) -> Self:
+        """Of the counts by state."""
+        ended = {state: many for state, many in states.items() if state in FINAL_STATES}
+        return cls(day=day, open=sum(states.values()) - sum(ended.values()), **ended)
+
+
+class RunCounts(ResponseShape):
+    """The runs of a span of days, both included and those of UTC, by `period`: a day each, or seven where it is long."""
+
+    since: date
+    until: date
+    period: UsagePeriod
+    periods: list[RunPeriodCounts]
 
 
 class RunDetail(RunSummary, ResponseShape):

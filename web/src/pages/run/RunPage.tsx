@@ -1,6 +1,6 @@
 /** One run, while it goes on and afterwards: what it was given, its steps, what it printed, and what it came to. */
 import { Alert, Button, SimpleGrid, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
-import { IconBan, IconHelpCircle, IconInfoCircle, IconRotateClockwise } from "@tabler/icons-react";
+import { IconArrowsDiff, IconBan, IconHelpCircle, IconInfoCircle, IconRotateClockwise } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
@@ -84,6 +84,11 @@ function Actions({ run }: { run: RunDetail }) {
       <ButtonLink variant="default" to="/skills/$id" params={{ id: run.skill }}>
         {t.open}
       </ButtonLink>
+      {isOver(run.state) && (
+        <ButtonLink variant="default" to="/runs/compare" search={{ one: run.run_id }} leftSection={<IconArrowsDiff size={16} />}>
+          {t.compareThis}
+        </ButtonLink>
+      )}
       {executes && isOver(run.state) && (
         <Tooltip label={t.againWhy}>
           <Button leftSection={<IconRotateClockwise size={16} />} loading={again.isPending} onClick={() => again.mutate()}>

@@ -1,6 +1,6 @@
 /** One run in the list. */
 import { Badge, Box, Skeleton, Text, Tooltip } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
+import { Link, type LinkProps } from "@tanstack/react-router";
 
 import type { RunSummary } from "@/api/runs";
 import { useText } from "@/i18n";
@@ -15,11 +15,21 @@ import { runs } from "./words";
 /** How high a row is, in pixels. */
 export const ROW = 58;
 
-export function RunRow({ run }: { run: RunSummary }) {
+interface Props {
+  run: RunSummary;
+  /** Where it leads; else to the run itself. */
+  to?: LinkProps;
+  /** It stands below the row of its schedule. */
+  within?: boolean;
+  /** There is no room for where it came from. */
+  brief?: boolean;
+}
+
+export function RunRow({ run, to, within = false, brief = false }: Props) {
   const t = useText(runs);
   const format = useFormat();
   return (
-    <Link to="/runs/$id" params={{ id: run.run_id }} className={classes.row}>
+    <Link {...(to ?? { to: "/runs/$id", params: { id: run.run_id } })} className={classes.row} data-within={within || undefined}>
       <Box className={classes.state}>
         <RunStateBadge state={run.state} />
       </Box>
@@ -31,14 +41,16 @@ export function RunRow({ run }: { run: RunSummary }) {
           <bdi>{run.error ? visible(run.error.message ?? run.error.code) : run.run_id}</bdi>
         </Text>
       </Box>
-      <Box className={classes.origin} visibleFrom="sm">
-        <Text size="sm" truncate>
-          {run.interface && (t.interfaces[run.interface] ?? run.interface)}
-        </Text>
-        <Text size="xs" c="dimmed" truncate>
-          <bdi>{visible(run.agent ?? run.schedule ?? callerName(run.caller ?? ""))}</bdi>
-        </Text>
-      </Box>
+      {!brief && (
+        <Box className={classes.origin} visibleFrom="sm">
+          <Text size="sm" truncate>
+            {run.interface && (t.interfaces[run.interface] ?? run.interface)}
+          </Text>
+          <Text size="xs" c="dimmed" truncate>
+            <bdi>{visible(run.agent ?? run.schedule ?? callerName(run.caller ?? ""))}</bdi>
+          </Text>
+        </Box>
+      )}
       {run.cache_hit && (
         <Tooltip label={t.keptWhy}>
           <Badge color="gray" visibleFrom="sm">

@@ -1,12 +1,12 @@
 /** Every run there was, and those that go on: of a skill, in a state, through an interface, of somebody, in some time. */
-import { Group, Pill, Select, Stack, TextInput } from "@mantine/core";
+import { Group, Pill, Select, Stack, Switch, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { IconChartBar, IconHistory, IconMoodEmpty, IconSearch, IconUser } from "@tabler/icons-react";
+import { IconArrowsDiff, IconChartBar, IconHistory, IconMoodEmpty, IconSearch, IconUser } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 
-import { runsQuery } from "@/api/runs";
+import { type ListedRun, runsQuery } from "@/api/runs";
 import { INTERFACES, RUN_STATES } from "@/api/runStates";
 import type { RunsSearch } from "@/app/search";
 import { useText } from "@/i18n";
@@ -18,41 +18,78 @@ import { Page } from "@/parts/Page";
 import { PagedList } from "@/parts/PagedList";
 import { TimeSelect } from "@/parts/TimeSelect";
 
+import { RunChart } from "./RunChart";
 import { ROW, RunPlace, RunRow } from "./RunRow";
 import classes from "./RunRow.module.css";
+import { ScheduleFold, useFolded } from "./ScheduleFold";
 import { runs } from "./words";
 
 const route = getRouteApi("/runs");
+const NONE: readonly string[] = [];
 
 export function RunsPage() {
   const t = useText(runs);
   const format = useFormat();
   const chosen = route.useSearch();
-  const query = useInfiniteQuery(runsQuery(chosen));
-  const narrowed = Object.values(chosen).some(Boolean);
+  const navigate = route.useNavigate();
+  const { each = false, open: named = NONE, ...narrowing } = chosen;
+  const fold = !each && chosen.schedule === undefined;
+  const open = fold ? named : NONE;
+  const query = useInfiniteQuery(runsQuery(narrowing, 50, fold));
+  const folded = useFolded(open, narrowing);
+  const toggle = (name: string) => {
+    const others = open.filter((other) => other !== name);
+    void navigate({ search: (before) => ({ ...before, open: others.length < open.length ? others : [...open, name] }), replace: true, resetScroll: false });
+  };
+  const isFold = ({ schedule, runs: together }: ListedRun) => fold && schedule !== null && together > 1;
+  const narrowed = Object.values<unknown>(narrowing).some((value) => value !== undefined);
+  const all = query.data?.pages.at(-1)?.meta.runs ?? 0;
   return (
     <Page
       title={t.title}
       lead={t.lead}
       actions={
-        <ButtonLink to="/insights" variant="default" leftSection={<IconChartBar size={16} />}>
-          {t.insights}
-        </ButtonLink>
+        <>
+          <ButtonLink to="/runs/compare" variant="default" leftSection={<IconArrowsDiff size={16} />}>
+            {t.compareTwo}
+          </ButtonLink>
+          <ButtonLink to="/insights" variant="default" leftSection={<IconChartBar size={16} />}>
+            {t.insights}
+          </ButtonLink>
+        </>
       }
     >
       <Stack gap="sm">
         <Narrow />
+        {(narrowed || all > 0) && <RunChart chosen={chosen} narrowing={narrowing} />}
+        {chosen.schedule === undefined && all > 0 && <Together />}
         <PagedList
           query={query}
           label={t.list}
-          count={(total) => t.count(format.number(total))}
+          count={() => t.count(format.number(all))}
           high={ROW}
-          row={(run) => <RunRow run={run} />}
+          row={(run) => (isFold(run) ? <ScheduleFold run={run} open={open.includes(run.schedule ?? "")} toggle={() => toggle(run.schedule ?? "")} /> : <RunRow run={run} />)}
+          below={(run) => (isFold(run) ? (folded.get(run.schedule ?? "") ?? []) : [])}
           place={<RunPlace />}
           none={narrowed ? <NoMatch /> : <Nothing />}
         />
       </Stack>
     </Page>
+  );
+}
+
+/** Whether the runs of a schedule are one row. */
+function Together() {
+  const t = useText(runs);
+  const chosen = route.useSearch();
+  const navigate = route.useNavigate();
+  return (
+    <Switch
+      size="xs"
+      label={t.together}
+      checked={!chosen.each}
+      onChange={({ currentTarget: { checked } }) => void navigate({ search: (before) => ({ ...before, each: checked ? undefined : true, open: undefined }), replace: true, resetScroll: false })}
+    />
   );
 }
 
