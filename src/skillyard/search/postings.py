@@ -46,7 +46,7 @@ _FEW_POSTINGS: Final = 1 << 17  # which are put together in one range
 _TYPES: Final = {
     "words": np.uint32, "starts": np.int64, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
     "in_description": np.int32, "in_body": np.int32, "in_name": np.int32, "names": np.uint32, "name_starts": np.int64,
-    "pairs": np.uint32, "pair_starts": np.int64, "lengths": np.int32,
+    "pairs": np.uint32, "pair_starts": np.int64, "said": np.uint32, "said_starts": np.int64, "lengths": np.int32,
 }  # fmt: skip
 
 
@@ -56,8 +56,8 @@ class Postings:
 
     `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `described` and `body` (the strength in these fields) and
     `places` (bits of the other fields); `in_description[i]`, `in_body[i]` and `in_name[i]` of them are for that field. Of skill
-    `n`, `names[name_starts[n]:…]` are the words of the name, `pairs[pair_starts[n]:…]` the pairs, sorted, and `lengths[n]` the
-    words of the body.
+    `n`, `names[name_starts[n]:…]` are the words of the name, `pairs[pair_starts[n]:…]` the pairs, sorted, `lengths[n]` how many
+    words the body has, and `said[said_starts[n]:…]` the words of the description in order, with a 0 behind each clause.
     """
 
     words: NDArray[np.uint32]
@@ -73,6 +73,8 @@ class Postings:
     name_starts: NDArray[np.int64]
     pairs: NDArray[np.uint32]
     pair_starts: NDArray[np.int64]
+    said: NDArray[np.uint32]
+    said_starts: NDArray[np.int64]
     lengths: NDArray[np.int32]
 
     @property
@@ -84,7 +86,8 @@ class Postings:
 def build_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> Postings:
     """The postings of `pages`, in their order."""
     count = len(pages)
-    columns = [_column(pages, field, tokenizer) for field in FIELDS]
+    described, said, said_starts = _clauses(pages, tokenizer)
+    columns = [described if field == "description" else _column(pages, field, tokenizer) for field in FIELDS]
     keys: list[NDArray[np.uint64]] = []
     steps: list[NDArray[np.uint32]] = []  # description, body and places in one number: a sum puts them together
     for field, (owners, numbers, lengths) in zip(FIELDS, columns, strict=True):
@@ -99,14 +102,17 @@ def build_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> Postings:
     _, names, name_lengths = columns[0]
     pairs, pair_starts = _pair_lists(columns, count)
     skills, words = (key >> np.uint64(32)).astype(np.int32), (key & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    described, body = (summed & np.uint32(255)).astype(np.uint8), (summed >> np.uint32(8) & np.uint32(255)).astype(np.uint8)
+    in_description = (summed & np.uint32(255)).astype(np.uint8)
+    body = (summed >> np.uint32(8) & np.uint32(255)).astype(np.uint8)
     places = (summed >> np.uint32(16)).astype(np.uint8)
     return Postings(
-        **_inverted(words, skills=skills, described=described, body=body, places=places),
+        **_inverted(words, skills=skills, described=in_description, body=body, places=places),
         names=names,
         name_starts=_starts(name_lengths),
         pairs=pairs,
         pair_starts=pair_starts,
+        said=said,
+        said_starts=said_starts,
         lengths=columns[4][2].astype(np.int32),
     )
 
@@ -143,6 +149,8 @@ def _put_together(parts: Sequence[_StoredPart]) -> Postings:
         name_starts=_starts(_one_after_the_other(parts, "name_counts")),
         pairs=np.zeros(0, np.uint32),
         pair_starts=_starts(_one_after_the_other(parts, "pair_counts")),
+        said=_one_after_the_other(parts, "said"),
+        said_starts=_starts(_one_after_the_other(parts, "said_counts")),
         lengths=_one_after_the_other(parts, "lengths"),
     )
 
@@ -164,6 +172,7 @@ def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
     stays = keep[old.skills]
     words = np.repeat(old.words, np.diff(old.starts))[stays]
     kept = int(keep.sum())
+    said, said_starts = _joined((old.said, old.said_starts), keep, (new.said, new.said_starts))
     names, name_starts = _joined((old.names, old.name_starts), keep, (new.names, new.name_starts))
     pairs, pair_starts = _joined((old.pairs, old.pair_starts), keep, (new.pairs, new.pair_starts))
     return Postings(
@@ -176,6 +185,8 @@ def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
         name_starts=name_starts,
         pairs=pairs,
         pair_starts=pair_starts,
+        said=said,
+        said_starts=said_starts,
         lengths=np.concatenate([old.lengths[keep], new.lengths]),
     )
 
@@ -185,10 +196,22 @@ def pairs_of(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return words[:-1] * _MIX + words[1:]
 
 
-def _column(
-    pages: Sequence[Page], field: str, tokenizer: Tokenizer
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
-    """One field of all pages: the owner of each word, the words, and how many each page has."""
+_Column = tuple["NDArray[np.uint64]", "NDArray[np.uint32]", "NDArray[np.int64]"]
+"""One field of all pages: the owner of each word, the words, and how many each page has."""
+
+
+def _clauses(pages: Sequence[Page], tokenizer: Tokenizer) -> tuple[_Column, NDArray[np.uint32], NDArray[np.int64]]:
+    """The descriptions of all pages, and their words with a 0 behind each clause, with where those of each page start."""
+    lines = [page.description.split(b"\n") for page in pages]
+    numbers, lengths = tokenizer.numbers([line for some in lines for line in some])
+    owner = np.repeat(np.arange(len(pages)), [len(some) for some in lines])
+    each = np.bincount(owner, weights=lengths, minlength=len(pages)).astype(np.int64)
+    clauses = np.bincount(owner, weights=lengths > 0, minlength=len(pages)).astype(np.int64)
+    said = np.insert(numbers, np.cumsum(lengths)[lengths > 0], np.uint32(0))
+    return (np.repeat(np.arange(len(pages), dtype=np.uint64), each), numbers, each), said, _starts(each + clauses)
+
+
+def _column(pages: Sequence[Page], field: str, tokenizer: Tokenizer) -> _Column:
     numbers, lengths = tokenizer.numbers([getattr(page, field) for page in pages])
     if field == "name" and any(page.compounds for page in pages):
         added = np.array([len(page.compounds) // 4 for page in pages], dtype=np.int64)
@@ -270,7 +293,7 @@ def _inverted(words: NDArray[np.uint32], **lists: NDArray[Any]) -> dict[str, NDA
 Key = tuple[object, ...]
 """What a page was read from: the skill, the state of its file and a checksum of its header; plain values."""
 
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 _MAGIC: Final = b"SKYS"
 _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one
@@ -287,14 +310,15 @@ class Segment:
 
 _STORED: Final = {
     "words": np.uint32, "counts": np.int32, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
-    "names": np.uint32, "name_counts": np.int32, "pairs": np.uint32, "pair_counts": np.int32, "lengths": np.int32,
+    "names": np.uint32, "name_counts": np.int32, "pairs": np.uint32, "pair_counts": np.int32, "said": np.uint32,
+    "said_counts": np.int32, "lengths": np.int32,
 }  # fmt: skip
 
 
 def stored_postings(pages: Sequence[Page], tokenizer: Tokenizer, files: PortionFiles) -> list[Any]:
     """The postings of the pages, left in `files`, and what `make_segment` needs to find them: plain values."""
     made = build_postings(pages, tokenizer)
-    counts = {"counts": made.starts, "name_counts": made.name_starts, "pair_counts": made.pair_starts}
+    counts = {"counts": made.starts} | {f"{one}_counts": getattr(made, f"{one}_starts") for one in ("name", "pair", "said")}
     arrays = [np.diff(counts[name]).astype(kind) if name in counts else getattr(made, name) for name, kind in _STORED.items()]
     at = np.searchsorted(made.words, np.arange(_RANGES + 1, dtype=np.uint64) << np.uint64(28))
     bounds = list(zip(at.tolist(), made.starts[at].tolist(), strict=True))
