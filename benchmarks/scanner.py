@@ -7,8 +7,8 @@ depends on a conversation: they are reported and not counted. Rules are written 
 `--half judged`; a hash of the folder's name says which half a skill is in, so that nobody chooses. `--missed` lists
 what was not found and what was found in error, which is only for the half that rules are written on. Nothing is
 downloaded, and nothing is run but with `--run N`: then N skills of each family are watched too, in the sandbox and nowhere
-else, those first that have scripts, in the order of a hash of their names; the tables are about these, by what was found
-by reading, by watching, and by both.
+else, the first in the order of a hash of their names; the tables are about these, by what was found by reading, by watching,
+and by both, and say how many had something to run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import glob
 import hashlib
 import json
 import math
+import os
 import shutil
 import tempfile
 import time
@@ -94,17 +95,12 @@ def scanned(pattern: str, half: str, jobs: int, run: int = 0) -> list[Scanned]:
     folders = [folder for folder in matches if Path(folder).is_dir()]
     chosen = [folder for folder in folders if half in ("both", half_of(Path(folder).name))]
     if run:
-        chosen.sort(key=lambda folder: (not has_scripts(folder), hashlib.sha256(Path(folder).name.encode()).digest()))
+        chosen.sort(key=lambda folder: hashlib.sha256(os.fsencode(Path(folder).name)).digest())
         return [scan_one(folder, run=True) for folder in chosen[:run]]
     if jobs == 1:
         return [scan_one(folder) for folder in chosen]
     with ProcessPoolExecutor(jobs) as pool:
         return list(pool.map(scan_one, chosen, chunksize=8))
-
-
-def has_scripts(folder: str) -> bool:
-    """Whether there is a file that a sandbox could run."""
-    return any(path.suffix in (".py", ".sh", ".bash", ".js", ".cjs", ".mjs", ".ts") for path in Path(folder).rglob("*.*"))
 
 
 def scan_one(folder: str, *, run: bool = False) -> Scanned:

@@ -99,7 +99,7 @@ def scripted(seen: Any) -> Any:
     if len(seen.calls) == 0:
         return [Say("I look at the table with the skill for tables."), Call("skill", {"skill": "csv-summary"})]
     if len(seen.calls) == 1:
-        return [Call("run_skill", {"name": "csv-summary", "arguments": ["visits.csv"]})]
+        return [Call("run_skill", {"skill": "csv-summary", "arguments": ["visits.csv"]})]
     if len(seen.calls) == 2:
         return [Call("bash", {"command": "mkdir -p out && grep -v ',$' visits.csv > out/clean.csv && wc -l out/clean.csv"})]
     return Say(ANSWER)

@@ -43,7 +43,6 @@ MODULES: Final = (
     "httpx",
     "procrastinate",
     "psycopg",
-    "skillyard.catalog.file_watch",
     "skillyard.cli.commands.serve",
     "skillyard.database.maintenance",
     "skillyard.engine.worker",

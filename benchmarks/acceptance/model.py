@@ -62,7 +62,7 @@ class ScriptedModel:
 
     async def skill_file(self, path: str) -> str:
         """Read another file of the skill."""
-        return (await self.use("read_skill_file", skill_name=self.skill, file_path=path)).text
+        return (await self.use("read_skill_file", skill=self.skill, file_path=path)).text
 
     async def bash(self, command: str, *, timeout: int = 300_000, fails: bool = False) -> str:
         """Run a command; `{skill}` in it is the folder of the skill. What it wrote."""

@@ -39,6 +39,18 @@ class Entry:
     slug: str = ""
     offered: bool = True
     usable: bool = True
+    status: str = "ok"
+    state: str = "automatic"
+
+    @property
+    def reference(self) -> str:
+        """The word it goes by where its name is not its own."""
+        return f"{self.name}#{self.id}"
+
+    @property
+    def location(self) -> str:
+        """Its folder."""
+        return self.directory
 
 
 @dataclass

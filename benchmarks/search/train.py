@@ -30,7 +30,8 @@ SETTINGS: Final = {
     "verbose": -1, "num_threads": 1, "seed": 7, "deterministic": True,
     "monotone_constraints": [int(name in RISING) for name in FEATURES],
 }  # fmt: skip
-TREES: Final = 50
+TREES: Final = 100
+_LEARNED: Final = 50  # of the candidates by the first step, what is learned from beside the right ones
 START: Final = 6.0
 """What the sum of the first step, as a share of the best, counts before any tree."""
 WEIGHTS: Final = {
@@ -86,12 +87,13 @@ def fit(examples: Sequence[Example]) -> Any:
     used = [one for one in examples if one.kind in WEIGHTS and one.right.any() and not one.right.all()]
     counts = Counter(one.kind for one in used)
     each = [WEIGHTS[one.kind] / counts[one.kind] * len(used) for one in used]
-    table = np.concatenate([one.features for one in used])
+    rows = [np.flatnonzero(one.right | (np.argsort(np.argsort(-one.features[:, 0], kind="stable")) < _LEARNED)) for one in used]
+    table = np.concatenate([one.features[some] for one, some in zip(used, rows, strict=True)])
     data = lightgbm.Dataset(
         table,
-        label=np.concatenate([one.right.astype(int) for one in used]),
-        group=[len(one.right) for one in used],
-        weight=np.repeat(each, [len(one.right) for one in used]),
+        label=np.concatenate([one.right[some].astype(int) for one, some in zip(used, rows, strict=True)]),
+        group=[len(some) for some in rows],
+        weight=np.repeat(each, [len(some) for some in rows]),
         init_score=START * table[:, BASE].astype(float),
         feature_name=list(FEATURES),
     )
@@ -156,7 +158,7 @@ def compare(scored: Sequence[tuple[Example, Any]]) -> None:
         print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
-def write(model: Any, out: Path, curve: Any, fitting: Any) -> None:
+def arrays_of(model: Any, curve: Any, fitting: Any) -> dict[str, Any]:
     """The trees of a model as arrays, the form that `skillyard.search.ranker` reads."""
     root: list[int] = []
     feature: list[int] = []
@@ -182,19 +184,18 @@ def write(model: Any, out: Path, curve: Any, fitting: Any) -> None:
         return at
 
     root += [add(tree["tree_structure"], 0) for tree in model.dump_model()["tree_info"]]
-    np.savez_compressed(
-        out,
-        root=np.array(root, np.int32),
-        feature=np.array(feature, np.uint8),
-        threshold=np.array(threshold, np.float32),
-        left=np.array(left, np.int32),
-        right=np.array(right, np.int32),
-        value=np.array(value, np.float32),
-        depth=np.array([deepest], np.int32),
-        base=np.array([START], np.float64),
-        curve=np.array(curve, np.float64),
-        fitting=np.array(fitting, np.float64),
-    )
+    return {
+        "root": np.array(root, np.int32),
+        "feature": np.array(feature, np.uint8),
+        "threshold": np.array(threshold, np.float32),
+        "left": np.array(left, np.int32),
+        "right": np.array(right, np.int32),
+        "value": np.array(value, np.float32),
+        "depth": np.array([deepest], np.int32),
+        "base": np.array([START], np.float64),
+        "curve": np.array(curve, np.float64),
+        "fitting": np.array(fitting, np.float64),
+    }
 
 
 def run(sets: Sets, out: Path | None) -> dict[str, Any]:
@@ -207,7 +208,8 @@ def run(sets: Sets, out: Path | None) -> dict[str, Any]:
     scored, said, models = left_out(examples, gone, [entry.name for entry in sets.entries])
     judgement.report(said)
     if out is not None:
-        write(fit(examples), out, judgement.confidence_curve(said), judgement.fitting_curve(said))
+        arrays = arrays_of(fit(examples), judgement.confidence_curve(said), judgement.fitting_curve(said))
+        np.savez_compressed(out, **arrays)
     compare(scored)
     return models
 

@@ -16,7 +16,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillyard.errors import FileTooLarge
 from skillyard.paths import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, NONBLOCK, owner_id, refuse_reserved
@@ -362,22 +362,37 @@ def map_private_cache(path: str, kind: bytes, *, largest: int) -> tuple[Any, lis
     return (content, arrays) if at == len(data) else None
 
 
+class CachePieces(NamedTuple):
+    """An array of so many bytes as pieces, one after the other, for one that need not be in memory as a whole."""
+
+    size: int
+    pieces: Iterable[bytes | memoryview]
+
+
 def write_mapped_cache(path: str, kind: bytes, content: Any, arrays: Sequence[Any]) -> None:
-    """Write the content and the arrays (buffers of any numbers) in one step; what cannot be written is done without.
+    """Write the content and the arrays (buffers of any numbers, or pieces) in one step; what cannot be written is done without.
 
     The content has a checksum, the arrays have none: the disk has them before the file is there.
     """
-    views = [memoryview(array).cast("B") if memoryview(array).nbytes else memoryview(b"") for array in arrays]
-    body = marshal.dumps((content, [len(view) for view in views]))
-    pieces: list[bytes | memoryview] = [_LENGTHS.pack(kind, zlib.crc32(body), len(body)), body]
-    at = _LENGTHS.size + len(body)
-    for view in views:
-        padding = -at % _ALIGNED
-        pieces += [bytes(padding), view]
-        at += padding + len(view)
+    pieced = [array if isinstance(array, CachePieces) else _whole(memoryview(array)) for array in arrays]
+    body = marshal.dumps((content, [array.size for array in pieced]))
+
+    def pieces() -> Iterator[bytes | memoryview]:
+        yield _LENGTHS.pack(kind, zlib.crc32(body), len(body))
+        yield body
+        at = _LENGTHS.size + len(body)
+        for array in pieced:
+            yield bytes(-at % _ALIGNED)
+            yield from array.pieces
+            at += -at % _ALIGNED + array.size
+
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        replace_file(path, pieces)
+        replace_file(path, pieces())
+
+
+def _whole(view: memoryview) -> CachePieces:
+    return CachePieces(view.nbytes, [view.cast("B")] if view.nbytes else [])  # an empty one cannot be cast
 
 
 def _read(path: str, largest: int) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillyard.catalog import load_withdrawn
+from skillyard.catalog.user_changes import load_copies, real_place
 from skillyard.errors import FileTooLarge, SkillUnusable, SkillyardError
 from skillyard.execution import find_entry
 from skillyard.sandbox import can_start
@@ -36,6 +37,8 @@ class SkillDetail:
     needs: SkillNeeds
     withdrawn: str | None = None
     """That its current version was deprecated or yanked, why, and the way out."""
+    copy_of: str | None = None
+    """The installed skill of which this is a copy that was edited in a folder of coding agents; its state is its own."""
 
     @property
     def input_schema(self) -> Mapping[str, object] | None:
@@ -90,6 +93,7 @@ class SkillDetail:
             "inventory": skill.inventory().to_dict(),
             "digest": skill.digest(),
             "withdrawn": self.withdrawn,
+            "copy_of": self.copy_of,
             "namesakes": [{"id": other.id, "status": other.status, "directory": other.location} for other in self.namesakes],
             "permission": {"decision": self.ruling.permission, "pattern": self.ruling.pattern},
             "environment": self.needs.to_dict(),
@@ -114,7 +118,14 @@ def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
         entry=_entry(skill, document),
         needs=catalog.grants().needs(skill),
         withdrawn=load_withdrawn(catalog.data_directory).get(skill.slug) if skill.source == "installed" else None,
+        copy_of=_copy_of(catalog, skill),
     )
+
+
+def _copy_of(catalog: Catalog, skill: Skill) -> str | None:
+    """One that is as it was made is listed as the installed skill itself."""
+    copy = load_copies(catalog.data_directory).get(real_place(skill.directory))
+    return None if copy is None else f"installed:{copy.skill_id}"
 
 
 def model_text(catalog: Catalog, skill: Skill) -> str:

@@ -279,6 +279,23 @@ def test_a_skill_that_other_tools_link_into_several_folders_is_listed_once(home:
         assert (skill.id, skill.status, skill.directory) == ("user:two", "ok", str(folder))
 
 
+def test_copies_with_the_same_content_in_two_agents_folders_are_listed_once(project: Path, home: Path, make_skill: Any) -> None:
+    """A project that somebody else has cloned: nothing here knows who has put the copies there."""
+    for folder in (".agents/skills", ".claude/skills"):
+        make_skill(project / folder, "two", files={"run.py": "print(1)\n"})
+    make_skill(home / ".claude/skills", "two", files={"run.py": "print(1)\n"})
+    skills = SkillCatalog.discover(cwd=project).all()
+    assert [(skill.id, skill.status) for skill in skills] == [("project:two", "ok"), ("user:two", "shadowed")]
+    assert skills[0].directory == str(project / ".agents/skills/two")
+    (project / ".claude/skills/two/run.py").write_text("print(2)\n")
+    skills = SkillCatalog.discover(cwd=project).all()
+    assert [(skill.id, skill.status) for skill in skills] == [
+        ("project:two", "ok"),
+        ("project:two#2", "shadowed"),
+        ("user:two", "shadowed"),
+    ]
+
+
 def test_named_roots_are_exactly_those(home: Path, make_skill: Any, tmp_path: Path) -> None:
     make_skill(home / ".claude/skills", "not-asked-for")
     make_skill(tmp_path / "a", "one")

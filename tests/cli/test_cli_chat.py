@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scripted_models import Call, Fail, Say, Seen
 
-COUNT = Call("run_skill", {"name": "text-statistics", "input": {"text": "One fish. Two fish."}})
+COUNT = Call("run_skill", {"skill": "text-statistics", "input": {"text": "One fish. Two fish."}})
 
 
 def _model(seen: Seen) -> Any:
@@ -207,7 +207,7 @@ def test_the_report_names_skills_that_are_not_followed_and_those_that_often_fail
 ) -> None:
     make_skill(skills_root, "ignored", files={"GUIDE.md": "More."})
     make_skill(skills_root, "broken", files={"scripts/main.py": "raise SystemExit(1)"})
-    fails = Call("run_skill", {"name": "broken"})
+    fails = Call("run_skill", {"skill": "broken"})
     models.script(Call("skill", {"skill": "ignored"}), fails, fails, Say("No."))
     assert call("chat", "--root", skills_root, "--model", "openai-chat:gpt-5", "Do it").code == 0
     report = json.loads(call("trail", "--root", skills_root, "--report", "--json").out)

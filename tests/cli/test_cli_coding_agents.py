@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,3 +120,114 @@ def test_connect_shows_the_change_and_asks_before_it_writes(call: Call, agents: 
     assert refused.code == 2 and "[server] mcp" in refused.err
     assert call("disconnect", "auto", "--yes").code == 0
     assert "skillyard" not in (agents / ".claude.json").read_text() + (agents / ".codex/config.toml").read_text()
+
+
+def _there(*folders: Path) -> list[bool]:
+    return [(folder / "tidy/SKILL.md").exists() for folder in folders]
+
+
+def test_what_a_set_leaves_out_is_out_of_the_projects_folders_and_comes_back(
+    call: Call, agents: Path, project: Path, tmp_path: Path, make_skill: Call
+) -> None:
+    (project / "skillyard.toml").write_text('[sets]\nbackend = ["other"]\nall = ["tidy", "other"]\n')
+    claude, codex, user = project / ".claude/skills", project / ".agents/skills", agents / ".claude/skills"
+    call("install", make_skill(tmp_path / "sources", "tidy"), "--to", "claude,codex", "--in-project")
+    call("link", "tidy", "--to", "claude")
+    left = call("use", "backend")
+    assert left.out.splitlines()[1:5:2] == [f"removed tidy for codex: {codex}/tidy", f"removed tidy for claude: {claude}/tidy"]
+    assert _there(claude, codex, user) == [False, False, True], "the user's folders serve every project"
+    listed = call("link")
+    assert listed.code == 0 and listed.out.count("not in the set backend") == 2
+    (tmp_path / "sources/tidy/more.md").write_text("new")
+    assert call("update", "tidy").code == 0 and _there(claude, codex) == [False, False]
+    assert call("link", "tidy", "--to", "codex", "--in-project").err.count("not in the set 'backend'") == 1
+    assert call("use", "all").out.splitlines()[1:] == [
+        f"copied tidy for codex: {codex}/tidy", f"copied tidy for claude: {claude}/tidy"
+    ]  # fmt: skip
+    assert (codex / "tidy/more.md").read_text() == "new"
+    (claude / "tidy/more.md").write_text("mine")
+    assert "was edited and is left as it is" in call("use", "backend").out
+    assert (_there(claude, codex), (claude / "tidy/more.md").read_text()) == ([True, False], "mine")
+    other = call("install", make_skill(tmp_path / "sources", "third"), "--to", "codex", "--in-project", "--json").data
+    assert [link["status"] for link in other["links"]] == ["withheld"]
+    assert "edited" not in call("use", "--none").out, "it stays where it belongs"
+    assert _there(claude, codex, user) == [True, True, True] and (codex / "third/SKILL.md").exists()
+
+
+def test_a_set_used_outside_of_projects_is_that_of_the_users_folders(
+    call: Call, agents: Path, tmp_path: Path, make_skill: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (agents / ".config/skillyard").mkdir(parents=True)
+    (agents / ".config/skillyard/skillyard.toml").write_text('[sets]\nfew = ["other"]\n')
+    monkeypatch.chdir(agents)
+    call("install", make_skill(tmp_path / "sources", "tidy"), "--to", "claude,codex")
+    claude, codex = agents / ".claude/skills", agents / ".agents/skills"
+    assert _there(claude, codex) == [True, True]
+    assert call("use", "few").code == 0 and _there(claude, codex) == [False, False]
+    assert call("use", "--none").code == 0 and _there(claude, codex) == [True, True]
+
+
+def test_a_skill_that_is_off_leaves_the_folders_and_one_that_is_installed_while_it_is_waits(
+    call: Call, agents: Path, project: Path, tmp_path: Path, make_skill: Call
+) -> None:
+    claude, here = agents / ".claude/skills", project / ".claude/skills"
+    source = make_skill(tmp_path / "sources", "tidy")
+    call("install", source)
+    call("state", "installed:tidy", "manual")
+    held = call("install", source, "--to", "claude")
+    assert f"withheld tidy for claude: {claude}/tidy" in held.out and "manual, for people only" in held.out
+    assert call("link").code == 0 and _there(claude) == [False]
+    call("state", "tidy", "name-only")
+    assert _there(claude) == [True], "agents know no such state: it is there as any other"
+    call("link", "tidy", "--to", "claude", "--in-project")
+    for leave, back in (("disable", "enable"), ("disable --all", "enable --all")):
+        call(*leave.split(), *([] if "--" in leave else ["tidy"]))
+        assert _there(claude, here) == [False, False], leave
+        call(*back.split(), *([] if "--" in back else ["tidy"]))
+        assert _there(claude, here) == [True, True], back
+    make_skill(agents / ".agents/skills", "own")
+    call("link", "own", "--to", "claude")
+    call("state", "own", "off")
+    assert not os.path.lexists(claude / "own") and (agents / ".agents/skills/own").is_dir()
+    call("state", "own", "automatic")
+    assert (claude / "own/SKILL.md").exists()
+
+
+def test_a_copy_in_a_project_is_its_installed_skill_until_it_is_edited(
+    call: Call, agents: Path, project: Path, tmp_path: Path, make_skill: Call
+) -> None:
+    call("install", make_skill(tmp_path / "sources", "tidy"), "--to", "claude", "--in-project")
+    listed = [skill for skill in call("list", "--json").data["skills"] if skill["name"] == "tidy"]
+    assert [(skill["id"], skill["status"], skill["state"]) for skill in listed] == [("installed:tidy", "ok", "automatic")]
+    assert call("state", "tidy", "pinned").out == "installed:tidy is now pinned\n"
+    copy = project / ".claude/skills/tidy"
+    (copy / "notes.md").write_text("mine")
+    skills = {skill["id"]: skill for skill in call("list", "--json").data["skills"] if skill["name"] == "tidy"}
+    assert {name: skill["state"] for name, skill in skills.items()} == {"project:tidy": "automatic", "installed:tidy": "pinned"}
+    assert "that is an edited copy" in skills["installed:tidy"]["reason"]
+    shown = call("show", "project:tidy").out
+    assert "copy of" in shown and "installed:tidy" in shown and "its state is its own" in shown
+    call("link", "installed:tidy", "--to", "codex", "--in-project")
+    reasons = {skill["id"]: skill.get("reason") for skill in call("list", "--json").data["skills"]}
+    assert reasons["installed:tidy"] is None and "this is an edited copy" in reasons["project:tidy"]
+    assert call("adopt", "tidy").code == 0
+    assert call("state", "tidy").out.split() == ["pinned", "installed:tidy"]
+
+
+def test_connect_serves_a_named_set(call: Call, agents: Path, project: Path) -> None:
+    (project / "skillyard.toml").write_text('[sets]\nbackend = ["pdf"]\n')
+    assert "no set of skills 'backand'" in call("connect", "claude", "--set", "backand", "--yes").err
+    refused = call("connect", "claude", "--set", "backend", "--yes")
+    assert (refused.code, "is of this project alone" in refused.err) == (2, True)
+    assert '"--set"' in call("connect", "claude", "--set", "backend", "--in-project", "--dry-run").out
+    assert not (project / ".mcp.json").exists()
+    assert call("connect", "claude", "--set", "backend", "--in-project", "--yes").code == 0
+    entry = json.loads((project / ".mcp.json").read_text())["mcpServers"]["skillyard"]
+    assert entry["args"][-3:] == ["mcp", "--set", "backend"]
+    assert call("connect", "claude", "--url", "http://127.0.0.1:8787/mcp", "--set", "backend").code == 2
+    (agents / ".config/skillyard").mkdir(parents=True)
+    (agents / ".config/skillyard/skillyard.toml").write_text('[sets]\nbackend = ["docx"]\n')
+    assert call("connect", "codex", "--set", "backend", "--yes").code == 0
+    assert call("disconnect", "claude", "--in-project", "--yes").code == 0
+    assert "skillyard" not in (project / ".mcp.json").read_text()
+    assert "no set of skills 'nothing'" in call("mcp", "--set", "nothing").err

@@ -164,9 +164,28 @@ def test_a_dry_run_says_what_would_come_along_or_be_refused(call: Call, sources:
     dry = call("install", sources, "--skill", "report", "--dry-run", "--json")
     (seen,) = dry.data["skills"]
     assert seen["warnings"] == [
-        "tables comes along: report requires tables@^1.2",
-        "numbers comes along: tables requires numbers",
+        f"tables 1.4.0 comes along from {sources} tables: report requires tables@^1.2",
+        f"numbers comes along from {sources} numbers: tables requires numbers",
     ]
+    assert [(one["skill_id"], one["version"], one["source"]) for one in seen["comes_along"]] == [
+        ("tables", "1.4.0", f"{sources} tables"),
+        ("numbers", None, f"{sources} numbers"),
+    ]
+    shown = call("install", sources, "--skill", "report", "--dry-run")
+    assert shown.code == 0
+    assert shown.out.splitlines() == [
+        "would install report (1.0.0)",
+        "  uses the skill tables@^1.2",
+        f"  would bring along tables 1.4.0 from {sources} tables",
+        "    because report requires tables@^1.2",
+        "    uses the skill numbers",
+        "    has the script t.py",
+        f"  would bring along numbers from {sources} numbers",
+        "    because tables requires numbers",
+        "  needs: the program nosuch is missing: install it",
+    ]
+    alone = call("install", sources, "--skill", "report", "--dry-run", "--no-deps").out
+    assert "would bring along" not in alone and "the skill tables@^1.2 is missing" in alone
     assert call("versions", "--json").data["skills"] == []
     call("install", make_skill(sources.parent / "old", "tables", front_matter=_header("tables", "version: 0.9.0")))
     make_skill(sources, "tables", front_matter=_header("tables", "version: 0.9.5"))

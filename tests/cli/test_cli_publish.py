@@ -128,7 +128,9 @@ def test_what_is_withdrawn_is_installed_no_more_and_told_to_who_has_it(team: Tea
     team.at("ada")
     assert "is yanked on" in call("yank", "greet", "1.1.0", "--reason", "it greets the wrong people", "--on").out
     team.at("bob")
-    assert "withdrawn by its publisher: it greets the wrong people" in call("update", "--check").err
+    noted = call("update", "--check")
+    said = r"withdrawn by its publisher: it greets the wrong people \(ada, \d{4}-\d\d-\d\d\); 1\.0\.0 takes its place"
+    assert re.search(said, noted.err)
     assert "is pinned" in call("update").err  # the pin goes on holding
     assert "it greets the wrong people" in call("verify").err
     assert "As 1.1.0." in call("read", "greet").out
@@ -137,12 +139,39 @@ def test_what_is_withdrawn_is_installed_no_more_and_told_to_who_has_it(team: Tea
     assert "As 1.0.0." in call("read", "greet").out
     team.at("ada")
     assert call("yank", "greet", "--on").code == 0
+    team.at("bob")
+    (state,) = call("update", "--check", "--json").data["skills"]
+    assert (state["state"], state["reason"]) == ("withdrawn", state["notice"])
+    assert re.fullmatch(r"withdrawn by its publisher \(ada, .*\); nothing takes its place yet", state["notice"])
+    assert call("update", "--check").code == 1
+    assert "was withdrawn by its publisher: it greets the wrong people (ada, " in call("update", "greet").err
     team.at("cleo")
     refused = call("install", team.address, "--skill", "greet", "--json")  # nobody who is not logged in gets anything
     assert refused.code == 1
     team.member("dan", "skills:read")
     gone = call("install", team.address, "--skill", "greet")
     assert (gone.code, "was withdrawn by its publisher" in gone.err) == (1, True)
+
+
+def test_after_the_only_version_was_withdrawn_a_dry_run_names_it(team: Team, call: Call, tmp_path: Path) -> None:
+    team.member("ada")
+    skill = _write(tmp_path / "greet", "1.0.0")
+    assert call("publish", skill).code == 0
+    assert call("yank", "greet", "--reason", "it is rude", "--on").code == 0
+    same = call("publish", skill, "--dry-run")
+    assert same.code == 1
+    assert "exactly this was published before as greet 1.0.0, and was withdrawn: it is rude" in same.out
+    taken = call("publish", _write(skill, "1.0.0", "Do it politely."), "--dry-run")
+    assert (taken.code, "first version there" in taken.out) == (1, False)
+    for part in ("greet 1.0.0, after 1.0.0, which was withdrawn: it is rude", "published before, with other content, and was"):
+        assert part in taken.out
+    higher = call("publish", _write(skill, "1.0.1", "Do it politely."), "--dry-run")
+    assert (higher.code, "the first version after 1.0.0, which was withdrawn: it is rude" in higher.out) == (0, True)
+    assert call("publish", skill).code == 0
+    team.member("bob", "skills:read")
+    assert call("install", f"{team.address}@1.0.1").code == 0
+    old = call("install", f"{team.address}@1.0.0")
+    assert (old.code, "greet 1.0.0 was withdrawn by its publisher: it is rude (ada, " in old.err) == (1, True)
 
 
 def test_a_name_belongs_to_who_published_it_first(team: Team, call: Call, tmp_path: Path) -> None:

@@ -26,7 +26,15 @@ from skillyard.coding_agents import (
     skills_folders,
 )
 from skillyard.coding_agents.mcp_configuration import json_value, with_json_value, without_json_value
-from skillyard.errors import InvalidConfiguration, InvalidInput, LocalEdits, PathRefused, SkillNotFound, SourceChanged
+from skillyard.errors import (
+    InvalidConfiguration,
+    InvalidInput,
+    LocalEdits,
+    PathRefused,
+    SignerChanged,
+    SkillNotFound,
+    SourceChanged,
+)
 from skillyard.interop.package_checks import CLIENTS
 from skillyard.packages import SigningKey, sign_tree
 from skillyard.registry import Registry
@@ -162,11 +170,11 @@ def test_a_skill_that_is_off_is_out_of_the_folders_and_stays_so_when_it_is_updat
     data = str(installed.root.parent)
     for state in ("off", "manual"):
         save_state(data, "installed:tidy", state)
-        assert installed.follow_links("tidy") == ()
+        assert installed.agent_folders.follow("tidy") == ()
         _update(installed, tmp_path, f"new {state}")
         assert not os.path.lexists(tmp_path / "a/tidy")
     save_state(data, "installed:tidy", "name-only")
-    installed.follow_links("tidy")
+    installed.agent_folders.follow("tidy")
     assert (tmp_path / "a/tidy/more.md").read_text() == "new manual"
 
 
@@ -187,6 +195,46 @@ def test_an_edited_copy_is_kept_and_can_become_a_version(installed: Registry, tm
     with pytest.raises(LocalEdits, match="more than one copy"):
         installed.adopt("tidy")
     assert str(tmp_path / "a/tidy: the copy was edited") in str(installed.adopt("tidy", agent="codex").results[0].warnings)
+
+
+def test_an_adopted_edit_is_offered_what_its_source_has_and_keeps_until_it_is_told(installed: Registry, tmp_path: Path) -> None:
+    _add(installed, SkillsFolder(str(tmp_path / "a"), ("claude",)), copy=True)
+    for text in ("mine", "mine again"):
+        (tmp_path / "a/tidy/notes.md").write_text(text)
+        installed.adopt("tidy")
+    edit = installed.installed.current("tidy").version
+    pending = installed.pending_update("tidy")
+    assert (pending.state, "its source still has" in str(pending.reason)) == ("current", True)
+    assert _update_result(installed) == ("unchanged", edit, ())
+    (tmp_path / "sources/tidy/more.md").write_text("upstream")
+    pending = installed.pending_update("tidy")
+    assert (pending.state, "--theirs" in str(pending.reason)) == ("diverged", True)
+    assert pending.difference is not None and {one.path for one in pending.difference.files} == {"more.md", "notes.md"}
+    status, version, (warning,) = _update_result(installed)
+    assert (status, version, "what is here was edited" in warning) == ("kept", edit, True)
+    assert (tmp_path / "a/tidy/notes.md").read_text() == "mine again"
+    (theirs,) = installed.update("tidy", theirs=True).results
+    assert (theirs.status, theirs.warnings) == ("updated", ())
+    assert not (tmp_path / "a/tidy/notes.md").exists() and (tmp_path / "a/tidy/more.md").read_text() == "upstream"
+    assert installed.rollback("tidy", edit, accept_source=True).version == edit
+    assert installed.installed.history("tidy")[0].status == "success"
+
+
+def test_an_adopted_edit_takes_nothing_of_another_signer_from_its_source(installed: Registry, tmp_path: Path) -> None:
+    sign_tree(tmp_path / "sources/tidy", SigningKey.new())
+    installed.update("tidy", accept_signer=True)
+    _add(installed, SkillsFolder(str(tmp_path / "a"), ("claude",)), copy=True)
+    (tmp_path / "a/tidy/notes.md").write_text("mine")
+    installed.adopt("tidy", accept_signer=True)
+    (tmp_path / "sources/tidy/more.md").write_text("of somebody else")
+    sign_tree(tmp_path / "sources/tidy", SigningKey.new())
+    with pytest.raises(SignerChanged):
+        installed.update("tidy", theirs=True)
+
+
+def _update_result(registry: Registry) -> tuple[str, str | None, tuple[str, ...]]:
+    (result,) = registry.update("tidy").results
+    return result.status, result.version, result.warnings
 
 
 def test_a_rollback_from_an_adopted_edit_asks_only_about_other_sources(

@@ -19,9 +19,9 @@ from skillyard.prompt import count_tokens
 FORM = b"%PDF-1.4\n1 0 obj << /AcroForm << /Fields [2 0 R] >> >> endobj\n2 0 obj << /T (name) /FT /Tx >> endobj\n"
 STORY = [
     Call("skill", {"skill": "pdf"}),
-    Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}),
-    Call("run_skill", {"name": "pdf", "entry": "scripts/check_fillable_fields", "arguments": ["form.pdf"]}),
-    Call("run_skill", {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]}),
+    Call("read_skill_file", {"skill": "pdf", "file_path": "FORMS.md"}),
+    Call("run_skill", {"skill": "pdf", "entry": "scripts/check_fillable_fields", "arguments": ["form.pdf"]}),
+    Call("run_skill", {"skill": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]}),
     Say("Your form is filled in: filled.pdf."),
 ]
 MODELS = ["openai-chat:gpt-5", "openai:gpt-5", "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"]
@@ -85,7 +85,7 @@ async def test_a_skill_that_is_in_the_conversation_is_not_sent_again_also_after_
 @pytest.mark.row("001-12")
 async def test_a_model_without_functions_gets_the_direct_prompt_and_calls_in_text(open_chat: Any, pdf: Path) -> None:
     desk = await open_chat(settings=ChatSettings(tools=False))
-    given = '{"action": "read", "parameters": {"skill_name": "pdf", "file_path": "FORMS.md"}}'
+    given = '{"action": "read", "parameters": {"skill": "pdf", "file_path": "FORMS.md"}}'
     block = f"[[ABP_TOOL:read_skill_file]]\n{given}\n[[END_ABP_TOOL]]"
     desk.models.script(Say(f"I look.\n{block}"), Say("Run the check first."))
     turn, events = await desk.say("How do I fill in a PDF form?")
@@ -108,11 +108,11 @@ async def test_a_call_waits_for_approval_even_over_a_restart_and_identical_quest
     desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}, tools=functions))
     if functions:
         desk.models.script(
-            [Call("skill", {"skill": "pdf"}), Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"})]
+            [Call("skill", {"skill": "pdf"}), Call("read_skill_file", {"skill": "pdf", "file_path": "FORMS.md"})]
         )
     else:
         one = '[[ABP_TOOL:skill]]\n{"action": "load", "parameters": {"skill": "pdf"}}\n[[END_ABP_TOOL]]'
-        two = one.replace("ABP_TOOL:skill", "ABP_TOOL:skills_load").replace('"skill":', '"name":')
+        two = one.replace("ABP_TOOL:skill", "ABP_TOOL:skills_load")
         desk.models.script(Say(f"{one}\n{two}"))
     turn, events = await desk.say("Fill in the form")
     assert turn.state == "waiting"
@@ -147,7 +147,7 @@ async def test_a_rejected_call_is_a_text_for_the_model_and_a_session_answer_hold
     assert turn.answer == "Then not."
     assert "was not approved: not today" in desk.models.seen[-1].last
     desk.models.script(
-        Call("skill", {"skill": "pdf"}), Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}), Say("Ok.")
+        Call("skill", {"skill": "pdf"}), Call("read_skill_file", {"skill": "pdf", "file_path": "FORMS.md"}), Say("Ok.")
     )
     turn, events = await desk.say("Now do it")
     (question,) = [event.data for event in events if event.kind == "ask"]
@@ -163,7 +163,7 @@ async def test_what_was_refused_is_not_asked_again_in_its_turn(
     desk = await open_chat(settings=ChatSettings(permissions={"*": "ask"}))
     desk.models.script(
         Call("skill", {"skill": "pdf"}),
-        Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}),
+        Call("read_skill_file", {"skill": "pdf", "file_path": "FORMS.md"}),
         Call("skill", {"skill": "tidy"}),
         Call("skill", {"skill": "pdf"}),
         Say("Without it."),
@@ -197,13 +197,13 @@ async def test_what_was_allowed_for_a_conversation_holds_after_a_restart_until_i
     await desk.watch(turn)
     catalog = Catalog.discover(roots=[skills_root])
     desk.chat, first = Chat(catalog), desk.chat
-    desk.models.script(Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}), Say("Read."))
+    desk.models.script(Call("read_skill_file", {"skill": "pdf", "file_path": "FORMS.md"}), Say("Read."))
     turn, _ = await desk.say("And the guide?")
     assert turn.answer == "Read."
     approved = SqlSessionApprovals(lambda: catalog.records().database)
     (skill_id,) = approved.skills()
     assert approved.remove(skill_id)
-    desk.models.script(Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}), Say("Read."))
+    desk.models.script(Call("read_skill_file", {"skill": "pdf", "file_path": "FORMS.md"}), Say("Read."))
     turn, _ = await desk.say("Once more?")
     assert turn.state == "waiting"
     await first.close()

@@ -23,7 +23,7 @@ from skillyard.times import Timing
 from skillyard.workspace import SnapshotLimits
 
 FORM = b"%PDF-1.7 /AcroForm /T (name) /FT /Tx\n"
-FILL = Call("run_skill", {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]})
+FILL = Call("run_skill", {"skill": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "filled.pdf", "Ada"]})
 OpenAt = Callable[[str], Awaitable[Any]]
 
 

@@ -132,7 +132,7 @@ def _count_words(seen: Seen) -> Say | Call:
     if not seen.results:
         return Call("skill", {"skill": "text-statistics"})
     if len(seen.results) == 1:
-        return Call("run_skill", {"name": "text-statistics", "input": {"text": "One fish. Two fish."}})
+        return Call("run_skill", {"skill": "text-statistics", "input": {"text": "One fish. Two fish."}})
     return Say(f"There are {re.search(r'words[^0-9]+([0-9]+)', seen.last)[1]} words.")  # type: ignore[index]
 
 
@@ -149,7 +149,7 @@ def test_a_recipe_loads_a_skill_runs_it_and_answers(
     assert status == 0, errors
     assert models.faults == []
     if name != "mcp":
-        models.seen[0].check_open("run_skill", {"name": "text-statistics", "input": {"text": "One fish.", "more": [1]}})
+        models.seen[0].check_open("run_skill", {"skill": "text-statistics", "input": {"text": "One fish.", "more": [1]}})
     if name == "chat":
         assert "Load skill: text-statistics" in out
         assert "There are 4 words." in out
@@ -227,7 +227,7 @@ def test_a_framework_in_an_environment_of_its_own_keeps_users_apart(
     assert "text-statistics" in models.seen[0].system
     assert {"skill", "run_skill", "read_skill_file"} <= set(models.seen[0].tools)
     if name != "crewai":
-        models.seen[0].check_open("run_skill", {"name": "text-statistics", "input": {"text": "One fish.", "more": [1]}})
+        models.seen[0].check_open("run_skill", {"skill": "text-statistics", "input": {"text": "One fish.", "more": [1]}})
 
 
 def test_every_framework_that_is_installed_apart_has_a_recipe() -> None:

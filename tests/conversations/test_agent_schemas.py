@@ -25,7 +25,7 @@ MODELS = [
     "google:gemini-3-pro-preview",
 ]
 ECHO = "import json, sys\nprint(json.dumps(json.load(sys.stdin), sort_keys=True))\n"
-RUN = {"name": "echo", "input": {"text": "hi", "nested": {"deep": [1, {"er": None}]}}}
+RUN = {"skill": "echo", "input": {"text": "hi", "nested": {"deep": [1, {"er": None}]}}}
 DECLARED = """\
 name: declared
 description: Declares tools of its own. Use when one is wanted.
@@ -96,7 +96,7 @@ async def test_an_open_object_stays_open_in_a_conversation(model: str, open_chat
     for tool, arguments in (("run_skill", RUN), ("store", STORE), ("typed", TYPED)):
         first.check_open(tool, arguments)
     assert not jsonschema_rs.is_valid(first.schemas["typed"], {"fixed": {"b": 1}})  # what is closed stays closed
-    assert not jsonschema_rs.is_valid(first.schemas["run_skill"], {"name": "echo", "else": 1})
+    assert not jsonschema_rs.is_valid(first.schemas["run_skill"], {"skill": "echo", "else": 1})
     assert [result["ok"] for result in desk.results(events)] == [True, True, True]
     given = [text.replace('\\"', '"') for _, text in desk.models.seen[-1].results]
     for text, wanted in zip(given, (RUN["input"], STORE, TYPED), strict=True):

@@ -51,7 +51,7 @@ def _spans(skills_root: Path, how: str) -> list[Any]:
 def test_a_turn_has_a_span_with_its_requests_and_calls_below(models: Any, pdf: Path, skills_root: Path) -> None:
     models.script(
         [Call("skill", {"skill": "pdf"}), Call("made_up", {})],
-        Call("run_skill", {"name": "pdf", "entry": "check_fillable_fields"}),
+        Call("run_skill", {"skill": "pdf", "entry": "check_fillable_fields"}),
         Say("Done."),
     )
     spans = _spans(skills_root, "traced")

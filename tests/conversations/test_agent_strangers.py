@@ -201,11 +201,11 @@ INTERFACES: dict[str, tuple[How, Give]] = {
     "skill again": ("fenced", repeated),
     "skill refused": ("fenced", refused),
     "skills_list": ("json", tool("skills_list")),
-    "skills_load": ("json", tool("skills_load", name="HOSTILE")),
-    "skills_load of a broken one": ("json", tool("skills_load", name="config:broken-one")),
-    "read_skill_file": ("fenced", tool("read_skill_file", skill_name="HOSTILE", file_path="SKILL.md")),
-    "read_skill_file of an odd name": ("fenced", tool("read_skill_file", skill_name="HOSTILE", file_path="FILE")),
-    "read_skill_file that is missing": ("fenced", tool("read_skill_file", skill_name="HOSTILE", file_path="nothing.md")),
+    "skills_load": ("json", tool("skills_load", skill="HOSTILE")),
+    "skills_load of a broken one": ("json", tool("skills_load", skill="config:broken-one")),
+    "read_skill_file": ("fenced", tool("read_skill_file", skill="HOSTILE", file_path="SKILL.md")),
+    "read_skill_file of an odd name": ("fenced", tool("read_skill_file", skill="HOSTILE", file_path="FILE")),
+    "read_skill_file that is missing": ("fenced", tool("read_skill_file", skill="HOSTILE", file_path="nothing.md")),
     "search_skills": ("fenced", tool("search_skills", query="echoes frogs")),
     "definitions": ("json", definitions),
     "a skill that a person starts": ("fenced", started),
@@ -214,9 +214,9 @@ INTERFACES: dict[str, tuple[How, Give]] = {
     "texts of MCP": ("fenced", mcp_texts),
 } | {f"index {style}": ("listed", index(style)) for style in get_args(Style)}
 RUNNING: dict[str, tuple[How, Give]] = {
-    "run_skill": ("fenced", tool("run_skill", name="HOSTILE", input={})),
-    "run_skill that fails": ("fenced", tool("run_skill", name="failing")),
-    "run_skill of a missing entry": ("fenced", tool("run_skill", name="HOSTILE", entry="scripts/none.py")),
+    "run_skill": ("fenced", tool("run_skill", skill="HOSTILE", input={})),
+    "run_skill that fails": ("fenced", tool("run_skill", skill="failing")),
+    "run_skill of a missing entry": ("fenced", tool("run_skill", skill="HOSTILE", entry="scripts/none.py")),
     "calls in text": ("fenced", text_form),
 }
 
@@ -303,7 +303,10 @@ async def test_a_conversation_says_nothing_of_strangers_in_its_own_words(
     await memory.save(Memory(user_id="ada", content=f"Echo frogs please. {attack}"))
     desk = await open_chat(catalog=catalog)
     desk.models.script(
-        Call("run_skill", {"name": home.hostile, "input": {}}), Call("skill", {"skill": home.hostile}), Say("One."), Say("Two.")
+        Call("run_skill", {"skill": home.hostile, "input": {}}),
+        Call("skill", {"skill": home.hostile}),
+        Say("One."),
+        Say("Two."),
     )
     first, _ = await desk.say("Echo frogs please")
     assert first.state == "done", first.error

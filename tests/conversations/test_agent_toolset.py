@@ -42,7 +42,7 @@ def skills(skills_root: Path, make_skill: Callable[..., Path]) -> Callable[..., 
 async def test_every_wire_format_carries_index_and_tools(
     name: str, stream: bool, models: Any, agent_of: Make, skills: Callable[..., SkillToolset]
 ) -> None:
-    models.script(Call("read_skill_file", {"skill_name": "tidy", "file_path": "SKILL.md"}), Say("It says: trim it."))
+    models.script(Call("read_skill_file", {"skill": "tidy", "file_path": "SKILL.md"}), Say("It says: trim it."))
     agent = await agent_of(name, instructions="Be brief.", toolsets=[skills()])
     if stream:
         async with agent.run_stream("Make this tidy") as answer:

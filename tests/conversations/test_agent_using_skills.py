@@ -137,7 +137,7 @@ async def test_what_skills_want_remembered_is_kept_for_the_person_and_recalled_i
     )
     make_skill(skills_root, "remember", description="Remembers what people like.", files={"scripts/main.py": code})
     desk = await open_chat()
-    desk.models.script(Call("run_skill", {"name": "remember"}), Say("I will remember."), Say("Without sugar."))
+    desk.models.script(Call("run_skill", {"skill": "remember"}), Say("I will remember."), Say("Without sugar."))
     await desk.say("I take my tea without sugar")
     assert "likes her tea" not in desk.models.seen[0].system
     desk.conversation = await desk.chat.begin("ada", model="openai-chat:gpt-5")
@@ -219,7 +219,7 @@ async def test_an_installed_skill_stays_in_its_version_while_a_conversation_runs
     await desk.say("Get ready")
     registry.install(write(2))
     desk.models.script(
-        Call("run_skill", {"name": "tidy"}), Call("read_skill_file", {"skill_name": "tidy", "file_path": "SKILL.md"}), Say("1")
+        Call("run_skill", {"skill": "tidy"}), Call("read_skill_file", {"skill": "tidy", "file_path": "SKILL.md"}), Say("1")
     )
     _, events = await desk.say("Run it")
     assert [event.data["text"] for event in events if event.kind == "notice"] == [
@@ -228,7 +228,7 @@ async def test_an_installed_skill_stays_in_its_version_while_a_conversation_runs
     assert "version 1" in desk.models.seen[-2].last
     assert "Steps 1." in desk.models.seen[-1].last
     desk.conversation = await desk.chat.begin("ada", model="openai-chat:gpt-5")
-    desk.models.script(Call("run_skill", {"name": "tidy"}), Say("2"))
+    desk.models.script(Call("run_skill", {"skill": "tidy"}), Say("2"))
     await desk.say("Run it")
     assert "version 2" in desk.models.seen[-1].last
     registry.close()

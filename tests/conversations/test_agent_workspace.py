@@ -423,7 +423,7 @@ async def test_a_turn_that_is_stopped_ends_its_command_and_the_session_goes_on(
 async def test_scripts_commands_and_people_work_on_the_same_files(open_chat: Callable[..., Any], pdf: Path) -> None:
     desk = await open_chat()
     desk.chat.folder(desk.conversation).put("form.pdf", b"/AcroForm /T (name)")
-    fill = {"name": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "out.pdf", "Ada"]}
+    fill = {"skill": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "out.pdf", "Ada"]}
     desk.models.script(
         Call("bash", {"command": "echo more >> form.pdf"}),
         Call("run_skill", fill),

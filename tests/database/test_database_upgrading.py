@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from alembic import command
 from next_release import NEXT_REVISION, become_next_release
-from sqlalchemy import Connection, MetaData, func, insert, inspect, select, update
+from sqlalchemy import Connection, MetaData, func, insert, inspect, select, text, update
 
+from skillyard.access import SkillCollections
 from skillyard.database import Database
 from skillyard.database.maintenance import OLDEST, configuration
 
@@ -77,3 +78,21 @@ def test_statements_of_the_release_before_go_on_to_work(before: Database, tmp_pa
     with newer.read() as connection:
         assert connection.execute(select(func.count()).select_from(runs)).scalar() == 2
     newer.close()
+
+
+def test_stars_of_before_are_there_after_an_upgrade(tmp_path: Path, database_address: str) -> None:
+    database = Database.open(str(tmp_path), database_address, migrate=False)
+    with database.write() as connection:
+        command.upgrade(configuration(connection), "r0009")
+        connection.execute(
+            text(
+                "INSERT INTO skill_definitions (skill_id, name, description, trigger_keywords, tags, is_active, created_at, "
+                "updated_at) VALUES ('tidy', 'tidy', '', '[]', '[]', :yes, :now, :now)"
+            ),
+            {"now": NOW.isoformat(), "yes": True},
+        )
+        starred = "INSERT INTO skill_stars (skill_id, owner, starred_at) VALUES ('tidy', 'default/ada', :now)"
+        connection.execute(text(starred), {"now": NOW.isoformat()})
+    database.upgrade()
+    assert SkillCollections(lambda: database).skills("default/ada") == ("installed:tidy",)
+    database.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,3 +143,16 @@ def test_a_text_made_to_be_slow_is_refused_or_read_at_once(text: str) -> None:
         assert read_with_recovery(text).repairs
     except YamlProblem as problem:
         assert problem.line >= 1
+
+
+def test_a_header_that_cannot_be_read_leaves_no_parser_behind() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for header in ("name: [", "name: a: b: c\n  - d", "name: x\ndescription: a: b"):
+            with contextlib.suppress(YamlProblem):
+                read_with_recovery(header)
+        left = [one for one in gc.get_objects() if isinstance(one, YamlProblem)]
+    finally:
+        gc.enable()
+    assert left == []

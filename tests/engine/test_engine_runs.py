@@ -397,8 +397,8 @@ async def test_every_door_records(write: Write, home: Path) -> None:
     catalog = Catalog.discover(roots=[root], cache=False)
     await catalog.run("example")
     await catalog.run("example", record=False)
-    assert (await SkillTools(catalog).call("run_skill", {"name": "example"}, session="chat")).ok
-    assert (await SkillTools(catalog, record=False).call("run_skill", {"name": "example"})).ok
+    assert (await SkillTools(catalog).call("run_skill", {"skill": "example"}, session="chat")).ok
+    assert (await SkillTools(catalog, record=False).call("run_skill", {"skill": "example"})).ok
     found = catalog.records().journal.list()
     assert [record.context for record in found] == [{"sessionId": "chat"}, {}]
     assert (home / "skillyard/skillyard.db").is_file()
@@ -407,7 +407,7 @@ async def test_every_door_records(write: Write, home: Path) -> None:
 async def test_a_tool_says_when_runs_cannot_be_recorded(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", "sqlite:////proc/none/skillyard.db")
     catalog = Catalog.discover(roots=[Path(write("print(1)").directory).parent], cache=False)
-    result = await SkillTools(catalog).call("run_skill", {"name": "example"})
+    result = await SkillTools(catalog).call("run_skill", {"skill": "example"})
     assert (result.ok, result.code) == (False, "database_unavailable")
 
 

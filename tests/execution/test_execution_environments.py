@@ -22,9 +22,9 @@ from pattern_growth import growth_of
 
 from skillyard.catalog import Configuration
 from skillyard.environments import locked_packages
+from skillyard.environments.declared import SOURCE_LIMIT, ScriptBlock, read_script_block
 from skillyard.environments.installer import PackageIndex
 from skillyard.environments.locked_packages import uv_environment
-from skillyard.environments.script_block import SOURCE_LIMIT, ScriptBlock, read_script_block
 from skillyard.errors import DependenciesUnavailable, InvalidPolicy, NotExecutable, PermissionDenied, SkillyardError
 from skillyard.execution import Executor, RunRequest
 

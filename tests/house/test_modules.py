@@ -21,9 +21,7 @@ MODULES = {
 }
 SHORT: Final = 120  # lines; a shorter module that one other imports is a part of that one
 SEAMS: Final = {  # short modules that exactly one other imports, and why they stand alone
-    "skillyard.catalog.file_watch": "imported when folders are watched: watchfiles is behind it",
     "skillyard.offload.helper": "the program of a helper process",
-    "skillyard.permissions.sql_tables": "imported when records are used: SQLAlchemy is behind it",
 }
 
 

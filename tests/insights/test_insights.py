@@ -28,7 +28,9 @@ from skillyard.insights import (
     Insights,
     InsightSettings,
     ModelPrice,
+    SkillUse,
     count_usage,
+    read_uses,
 )
 from skillyard.insights.report import percentile
 
@@ -315,3 +317,24 @@ def test_a_price_that_is_none_is_named(price: dict[str, object]) -> None:
 def test_prices_are_for_a_million_tokens() -> None:
     settings = InsightSettings.of(Configuration(insights={"currency": "EUR", "prices": {"big": {"input": 1, "output": 2.5}}}))
     assert (settings.currency, settings.prices["big"].cost(2_000_000, 1_000_000)) == ("EUR", 4.5)
+
+
+def test_a_list_learns_how_often_skills_were_used_in_30_days_and_when_last_in_a_year(database: Database) -> None:
+    def ago(number: int, days: int, skill: str, **more: object) -> dict[str, object]:
+        moment = NOON - timedelta(days=days)
+        return _run(number, skill_id=skill, created_at=moment, finished_at=moment, **more)
+
+    _add(
+        database,
+        ago(1, 0, "user:pdf"), ago(2, 29, "user:pdf"), ago(3, 30, "user:pdf"), ago(4, 40, "user:docx"), ago(5, 366, "user:old"),
+        ago(6, 0, "user:tried", interface="test"),
+    )  # fmt: skip
+    ConversationStore(lambda: database).begin(Conversation("one", "ada", "", None, None, ChatSettings()))
+    steps = [("offered", "user:idle"), ("loaded", "user:pdf")]
+    SkillUsageLog(lambda: database).add([SkillUsageEvent("one", "t", event, skill, ok=True, at=NOON) for event, skill in steps])
+    uses = read_uses(database, today=TODAY)
+    assert uses == {
+        "user:pdf": SkillUse("user:pdf", 3, TODAY),
+        "user:docx": SkillUse("user:docx", 0, TODAY - timedelta(days=40)),
+    }
+    assert read_uses(database, ["user:docx", "user:idle"], today=TODAY) == {"user:docx": uses["user:docx"]}

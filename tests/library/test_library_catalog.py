@@ -44,7 +44,7 @@ async def test_the_ten_lines_everyone_begins_with(stocked: Path) -> None:
     assert "pdf" in system
     openai_tools = tools.definitions("openai")
     assert "internal-pay" not in str(openai_tools)
-    result = await tools.call("read_skill_file", {"skill_name": "pdf", "file_path": "SKILL.md"})
+    result = await tools.call("read_skill_file", {"skill": "pdf", "file_path": "SKILL.md"})
     assert result.ok
     assert "name: pdf" in result.text
 

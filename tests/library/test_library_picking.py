@@ -149,7 +149,7 @@ async def test_an_internal_skill_is_never_shown_to_a_model_and_runs_for_the_host
     for name in ("housekeeping", "secretTool"):
         text = f'[[ABP_TOOL:{name}]]{{"action": "a", "parameters": {{}}}}[[END_ABP_TOOL]]'
         assert not (await tools.answer_text(text)).results[0].ok
-    assert (await tools.call("run_skill", {"name": "housekeeping"})).code == "skill_unusable"
+    assert (await tools.call("run_skill", {"skill": "housekeeping"})).code == "skill_unusable"
     assert (await tools.call("secretTool")).code == "unknown_tool"
     with pytest.raises(SkillNotFound):
         await found.execute_by_intent("housekeeping")

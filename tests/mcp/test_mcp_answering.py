@@ -28,7 +28,7 @@ START = {
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
 }
 LIST = {"id": 2, "method": "tools/list", "params": {}}
-RUN = {"id": 3, "method": "tools/call", "params": {"name": "run_skill", "arguments": {"name": "pdf"}}}
+RUN = {"id": 3, "method": "tools/call", "params": {"name": "run_skill", "arguments": {"skill": "pdf"}}}
 
 
 def frames(*messages: dict[str, Any]) -> str:

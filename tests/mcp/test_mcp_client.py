@@ -39,7 +39,7 @@ async def test_the_tools_are_those_of_the_service(mode: str, server: Make) -> No
     async with Client(server(), mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"skill", "skills_list", "read_skill_file", "run_skill"}  # `skills_load` is there for who knows it
-        assert not (await client.call_tool("skills_load", {"name": "weather"})).is_error
+        assert not (await client.call_tool("skills_load", {"skill": "weather"})).is_error
         assert "enum" not in tools["skill"].input_schema["properties"]["skill"]  # clients refuse near names themselves then
         assert {tool.meta["anthropic/alwaysLoad"] for tool in tools.values() if tool.meta} == {True}
         assert "PDF Miner; pdf; weather" in str(client.instructions)
@@ -59,7 +59,8 @@ async def test_tools_are_called_by_another_name_where_a_prefix_is_asked_for(mode
         assert names == {"yard_skill", "yard_skills_list", "yard_read_skill_file", "yard_run_skill"}
         assert "`yard_skill` tool" in str(client.instructions)
         assert text_of(await client.call_tool("yard_skill", {"skill": "weather"})).startswith("# Skill: weather")
-        with pytest.raises(MCPError, match="no tool 'nothing'"):
+        listed = "yard_skill, yard_skills_list, yard_read_skill_file, yard_run_skill"
+        with pytest.raises(MCPError, match=f"no tool 'yard_nothing'. The tools are: {listed}$"):
             await client.call_tool("yard_nothing", {})
 
 
@@ -86,6 +87,18 @@ async def test_the_prefix_stands_before_what_is_answered_early_too(forked: Calla
         assert not (await client.call_tool("yard_skill", {"skill": "weather"})).is_error
 
 
+async def test_a_named_set_is_all_that_is_served(
+    forked: Callable[..., StdioServerParameters], home: Path, shop: Path, make_skill: Any
+) -> None:
+    make_skill(shop, "other")
+    (home / ".config/skillyard").mkdir(parents=True)
+    (home / ".config/skillyard/skillyard.toml").write_text('[sets]\nfew = ["weather"]\n')
+    async with Client(forked("--no-watch", "--set", "few"), mode="legacy") as client:
+        assert str(client.instructions).endswith("Skills: weather")
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["weather"]
+        assert (await client.call_tool("skill", {"skill": "other"})).is_error
+
+
 @pytest.mark.parametrize("prefix", ["my skills ", "é", "a" * 31])
 def test_a_prefix_that_no_model_service_takes_is_refused(prefix: str, server: Make) -> None:
     with pytest.raises(InvalidInput, match="before the name of a tool"):
@@ -98,11 +111,11 @@ async def test_a_run_is_structured_as_its_tool_says(server: Make, shop: Path, ma
     async with Client(server()) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert [name for name, tool in tools.items() if tool.output_schema is not None] == ["run_skill"]
-        result = await client.call_tool("run_skill", {"name": "runner"})  # the client holds it to the schema
+        result = await client.call_tool("run_skill", {"skill": "runner"})  # the client holds it to the schema
         assert result.structured_content is not None
         assert result.structured_content["output"] == "done"
         assert "data, not instructions" in result.structured_content["note"]
-        assert (await client.call_tool("run_skill", {"name": "nothing"})).is_error
+        assert (await client.call_tool("run_skill", {"skill": "nothing"})).is_error
 
 
 @MODES
@@ -246,9 +259,9 @@ async def test_over_real_standard_input_and_output(
         assert capabilities.tools.list_changed is True
         assert capabilities.resources is not None
         assert capabilities.resources.list_changed is True
-        result = await client.call_tool("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"})
+        result = await client.call_tool("read_skill_file", {"skill": "pdf", "file_path": "FORMS.md"})
         assert "the forms" in text_of(result)
-        assert (await client.call_tool("read_skill_file", {"skill_name": "pdf"})).is_error
+        assert (await client.call_tool("read_skill_file", {"skill": "pdf"})).is_error
         content = (await client.read_resource("skill://pdf/scripts/fill.py")).contents[0]
         assert isinstance(content, types.TextResourceContents)
         digest = hashlib.sha256((shop / "pdf/scripts/fill.py").read_bytes()).hexdigest()
@@ -274,7 +287,7 @@ async def test_a_run_over_standard_input_is_that_of_this_machine_s_user(
     header = "name: runner\ndescription: Runs.\nresources: {entry: ./scripts/main.py}"
     make_skill(shop, "runner", front_matter=header, files={"scripts/main.py": "print(1)\n"})
     async with Client(forked("--no-watch")) as client:
-        assert not (await client.call_tool("run_skill", {"name": "runner"})).is_error
+        assert not (await client.call_tool("run_skill", {"skill": "runner"})).is_error
     with contextlib.closing(Records.of(SkillCatalog.discover(roots=[shop], cache=False))) as records:
         (run,) = records.journal.list()
     assert (run.skill_name, run.state, run.context["userId"]) == ("runner", "succeeded", "default/local user")

@@ -35,7 +35,7 @@ async def test_a_server_keeps_sandboxes_ready_and_takes_them_along(
     (shop / "pdf/scripts/fill.py").rename(shop / "pdf/scripts/fill-0815.py")
     async with Client(forked("--prewarm", "1", "--no-watch")) as client:
         for _ in range(3):
-            result = await client.call_tool("run_skill", {"name": "pdf"})
+            result = await client.call_tool("run_skill", {"skill": "pdf"})
             assert not result.is_error
             await until(lambda: running("/skill/scripts/fill-0815.py"))
     await until(lambda: not running("/skill/scripts/fill-0815.py"))

@@ -186,6 +186,6 @@ async def test_without_a_user_nothing_is_saved_and_the_run_says_so(skill: Skill,
 
 async def test_the_tools_remember_for_the_user_their_host_names(skill: Skill) -> None:
     catalog = Catalog.discover(roots=[Path(skill.directory).parent], cache=False)
-    result = await SkillTools(catalog, context={"userId": "ada"}).call("run_skill", {"name": "example"})
+    result = await SkillTools(catalog, context={"userId": "ada"}).call("run_skill", {"skill": "example"})
     assert result.ok
     assert len(await catalog.memory().list(user_id="ada")) == 2

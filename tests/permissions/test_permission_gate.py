@@ -59,7 +59,7 @@ async def test_every_door_refuses_a_denied_skill_in_the_same_words(
         await catalog.run("secret-sauce")
     with pytest.raises(PermissionDenied, match=words):
         await catalog.test("secret-sauce")
-    assert words in (await SkillTools(catalog).call("run_skill", {"name": "secret-sauce"})).text
+    assert words in (await SkillTools(catalog).call("run_skill", {"skill": "secret-sauce"})).text
     for command in ("read", "run", "test"):
         assert await asyncio.to_thread(main, [command, "secret-sauce"]) == 1
         assert words in capsys.readouterr().err
@@ -71,7 +71,7 @@ async def test_every_door_refuses_a_broken_skill_in_the_same_words(
     words = "The skill 'torn' is broken and cannot be used"
     with pytest.raises(SkillUnusable, match=words):
         await catalog.run("torn")
-    assert words in (await SkillTools(catalog).call("run_skill", {"name": "torn"})).text
+    assert words in (await SkillTools(catalog).call("run_skill", {"skill": "torn"})).text
     assert await asyncio.to_thread(main, ["run", "torn"]) == 1
     assert words in capsys.readouterr().err
 

@@ -125,13 +125,13 @@ def test_a_ranking_keeps_whole_descriptions_for_the_first_and_names_for_more(ski
     assert len(index.kept) >= 20
     assert len(described) >= 40
     assert len(index.shortened) > 50
-    assert [line.allowance for line in index.lines] == [-1] * len(index.kept) + [80] * (len(described) - len(index.kept)) + [
+    assert [line.allowance for line in index.lines] == [-1] * len(index.kept) + [48] * (len(described) - len(index.kept)) + [
         0
     ] * (len(index.lines) - len(described))
     assert index.tokens <= 2000
     few = build_index(skills[:12], IndexOptions(budget=2000, ranked=True))
     assert few.text == build_index(skills[:12], IndexOptions(budget=2000)).text
-    some = build_index(skills[:80], IndexOptions(budget=1000, ranked=True))
+    some = build_index(skills[:60], IndexOptions(budget=1000, ranked=True))
     assert not some.omitted
     assert len(some.kept) >= 10
 

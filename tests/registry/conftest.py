@@ -6,7 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +68,23 @@ def write(tmp_path: Path) -> Write:
         return folder
 
     return make
+
+
+@pytest.fixture
+def folder_server() -> Callable[[Path], AbstractContextManager[str]]:
+    """Give a function that gives out a folder over HTTP on loopback while its block runs, and the address of it."""
+
+    @contextmanager
+    def serve(folder: Path) -> Iterator[str]:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            server.server_close()
+
+    return serve
 
 
 class Processes:

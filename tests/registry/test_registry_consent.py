@@ -11,7 +11,7 @@ import pytest
 from pattern_growth import growth_of
 
 from skillyard.document import parse_document
-from skillyard.environments.script_block import SOURCE_LIMIT
+from skillyard.environments.declared import SOURCE_LIMIT
 from skillyard.errors import ConsentRequired
 from skillyard.registry import PowerChange, Registry
 from skillyard.registry.powers import Powers, read_powers

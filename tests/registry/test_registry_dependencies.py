@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import shutil
 import socket
-import threading
 from collections.abc import Callable, Sequence
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skillyard.errors import ConsentRequired, DependencyConflict, DependencyCycle, NoSkillInside, SkillRequired
+from skillyard.errors import ConsentRequired, DependencyConflict, DependencyCycle, DigestMismatch, NoSkillInside, SkillRequired
 from skillyard.packages import Origin, PackageLimits, Source, find_skills
 from skillyard.registry import PowerChange, Registry, SourceFetcher
 from skillyard.registry.candidate import staged_candidate
-from skillyard.registry.dependencies import DependencyFinder, _fetched_offers
+from skillyard.registry.dependencies import AskedFrom, DependencyFinder, _fetched_offers
 from skillyard.registry.mirror import RegistryMirror, copy_mirror
 from skillyard.registry.mirror_locations import open_mirror_target
 from skillyard.registry.model import FetchedTree
@@ -182,7 +179,7 @@ def test_a_search_that_would_fetch_from_many_places_ends(registry: Registry, wri
     skills = find_skills(asking)
     candidate, _ = staged_candidate(skills[0], tree, tmp_path, PackageLimits(), source)
     finder = DependencyFinder(registry.records.read, Counting(), lambda _: False)
-    added, _ = finder.bring([candidate], source, tree, skills, into=tmp_path, limits=PackageLimits())
+    added, _ = finder.bring(AskedFrom([candidate], source, tree, skills, tmp_path, PackageLimits()))
     assert len(fetched) == len(added) == 32
 
 
@@ -291,22 +288,33 @@ def test_a_rollback_does_not_take_away_what_others_require(registry: Registry, w
     assert registry.rollback("report").unmet == ("the skill tables@^2 is missing: 1.0.0 is here, install another version",)
 
 
-class _Served:
-    """A web server on loopback that gives out a folder."""
+def test_a_server_that_lies_about_a_dependency_leaves_nothing_installed(write: Write, tmp_path: Path) -> None:
+    """It lists the version that is asked for, or another digest, and gives something else."""
+    publisher = Registry(str(tmp_path / "publisher"))
+    publisher.install(str(write("tables", header=_header(version="1.5.0"))))
+    target = open_mirror_target(str(tmp_path / "mirror"))
+    publisher.install(str(write("report", header=_header("tables@^2"))), dependencies=False)
+    copy_mirror(RegistryMirror(publisher, str(tmp_path / "publisher")), target)
+    index = tmp_path / "mirror/skillyard-mirror.json"
+    told, digest = index.read_text(), publisher.installed.current("tables").digest
+    mine = Registry(str(tmp_path / "data"))
+    source = Source("mirror", str(tmp_path / "mirror"), names=("report",))
+    lies = (
+        (told.replace('"1.5.0"', '"2.5.0"'), "as version 2.5.0, and its SKILL.md says 1.5.0"),
+        (told.replace('"1.5.0"', '"2.5.0"').replace(digest, "sha256:" + "0" * 64), "is not what the mirror lists"),
+    )
+    for lie, why in lies:
+        index.write_text(lie)
+        with pytest.raises(DigestMismatch, match=why):
+            mine.install(source, consent=_yes)
+        assert mine.installed.skills() == ()
+    publisher.close()
+    mine.close()
 
-    def __init__(self, folder: Path) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
 
-    def __enter__(self) -> str:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def test_servers_that_one_is_logged_in_to_are_asked_and_one_that_is_away_stops_nothing(write: Write, tmp_path: Path) -> None:
+def test_servers_that_one_is_logged_in_to_are_asked_and_one_that_is_away_stops_nothing(
+    write: Write, tmp_path: Path, folder_server: Any
+) -> None:
     publisher = Registry(str(tmp_path / "publisher"))
     publisher.install(str(write("tables", header=_header(version="1.5.0"))))
     target = open_mirror_target(str(tmp_path / "site/mirror"))
@@ -319,7 +327,7 @@ def test_servers_that_one_is_logged_in_to_are_asked_and_one_that_is_away_stops_n
         away = f"http://127.0.0.1:{closed.getsockname()[1]}"
     logins.save(Login(away, "sky_away"))
     mine = Registry(str(tmp_path / "data"), fetcher=SourceFetcher(logins=logins, sleep=lambda _seconds: None))
-    with _Served(tmp_path / "site") as server:
+    with folder_server(tmp_path / "site") as server:
         logins.save(Login(server, "sky_here"))
         asked: list[PowerChange] = []
         results = mine.install(report, consent=lambda changes: not asked.extend(changes)).results

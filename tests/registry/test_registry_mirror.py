@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +23,7 @@ from skillyard.errors import (
     SkillyardError,
     StoreFailed,
 )
-from skillyard.packages import SigningKey, Source, sign_tree, tree_digest
+from skillyard.packages import SigningKey, Source, pack, sign_tree, tree_digest
 from skillyard.registry import Registry, SourceFetcher
 from skillyard.registry.mirror import RegistryMirror, compare_mirrors, copy_mirror, import_mirror, plan_import
 from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex, StoredMirror, open_mirror, open_mirror_target
@@ -214,12 +211,40 @@ def test_a_list_that_names_another_content_is_refused(
     assert other.installed.skills() == ()
 
 
-def test_a_folder_behind_a_web_server_is_a_mirror(
+@pytest.mark.parametrize("lie", ["9.9.9", None])
+def test_a_list_that_names_another_version_is_refused(
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path, lie: str | None
+) -> None:
+    address = tmp_path / "mirror"
+    registry.install(str(write(header="version: 1.0.0\n")))
+    copy_mirror(place, open_mirror_target(str(address)))
+    index = json.loads((address / INDEX_FILE).read_text())
+    index["skills"][0]["versions"][0]["declaredVersion"] = lie
+    (address / INDEX_FILE).write_text(json.dumps(index))
+    with pytest.raises(DigestMismatch, match=r"as version (9\.9\.9|\(none\)), and its SKILL\.md says 1\.0\.0") as refused:
+        other.install(Source("mirror", str(address), path="tidy"))
+    assert "nothing was installed" in str(refused.value.hint)
+    assert other.installed.skills() == ()
+
+
+def test_what_a_publisher_calls_a_version_goes_through_a_mirror(
     registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path
+) -> None:
+    registry.install(Source("upload", str(pack(write(), tmp_path / "tidy.zip").path), version="3.1.0"))
+    copy_mirror(place, open_mirror_target(str(tmp_path / "mirror")))
+    for ref in ("", "3.1.0", "^3"):
+        (result,) = other.install(Source("mirror", str(tmp_path / "mirror"), path="tidy", ref=ref)).results
+        assert (other.installed.current("tidy").label, result.declared_version) == ("3.1.0", None)
+    with pytest.raises(NoSkillInside, match="no version '4"):
+        other.install(Source("mirror", str(tmp_path / "mirror"), path="tidy", ref="4.0.0"))
+
+
+def test_a_folder_behind_a_web_server_is_a_mirror(
+    registry: Registry, place: RegistryMirror, other: Registry, write: Any, tmp_path: Path, folder_server: Any
 ) -> None:
     registry.install(str(write()))
     copy_mirror(place, open_mirror_target(str(tmp_path / "mirror")))
-    with _web(tmp_path) as site:
+    with folder_server(tmp_path) as site:
         mirror = open_mirror(f"{site}/mirror", allow_private=True)
         assert import_mirror(other, mirror, f"{site}/mirror").results[0].status == "installed"
         assert copy_mirror(mirror, open_mirror_target(str(tmp_path / "copy"))).packages == 1
@@ -227,21 +252,6 @@ def test_a_folder_behind_a_web_server_is_a_mirror(
             open_mirror(f"{site}/mirror").index()  # this machine's own addresses are closed unless that is allowed
     first, second = (sorted(path.name for path in (tmp_path / name).rglob("*")) for name in ("mirror", "copy"))
     assert first == second
-
-
-class _web:  # noqa: N801 # reads as a block
-    """A web server on loopback that gives out a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
-
-    def __enter__(self) -> str:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def test_only_the_chosen_skills_are_carried_and_the_others_stay(

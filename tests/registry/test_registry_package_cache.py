@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillyard.catalog.skill import pinned, read_skill_folder
+from skillyard.catalog.skill import held_version, read_skill_folder
 from skillyard.errors import DigestMismatch, PackageMissing
 from skillyard.packages import LocalStore, pack, tree_digest
 from skillyard.registry.package_cache import PackageCache
@@ -91,7 +91,7 @@ def test_what_was_used_longest_ago_goes_first_and_what_is_in_use_stays(store: Lo
     cache = PackageCache(tmp_path / "cache", store, limit=1_000_000)
     packages = {body: put(body, 200_000) for body in "abcd"}
     held = read_skill_folder(cache.folder(*packages["a"], "one"), "installed:one")
-    with pinned(held) as skill:
+    with held_version(held) as skill:
         for body in "bc":
             _age(cache)
             cache.folder(*packages[body], "one")

@@ -7,13 +7,25 @@ import http.server
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skillyard import Catalog
-from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NetworkRefused, NoSkillInside
+from skillyard.cli import main
+from skillyard.errors import (
+    ArchiveTooLarge,
+    DigestMismatch,
+    InvalidInput,
+    InvalidManifest,
+    InvalidSource,
+    NetworkRefused,
+    NoSkillInside,
+    VersionNotFound,
+)
+from skillyard.interop import write_site
 from skillyard.packages import PackageLimits, digest_of, pack, tree_digest
 from skillyard.registry import ProjectLock, Registry, SourceFetcher
 from skillyard.registry.skill_indexes import index_address, search_resources
@@ -146,6 +158,107 @@ def test_an_index_that_is_none_installs_nothing(
     with pytest.raises(error, match=why):
         open_registry.install(address)
     assert open_registry.installed.skills() == ()
+
+
+@pytest.fixture
+def versioned(publish: Publish, write: Any) -> str:
+    """A site that keeps its index at each version, as agentskills/agentskills pull request 380 proposes."""
+    for number in ("1.0.0", "1.1.0", "2.0.0"):
+        text = (write("one", body=f"Body {number}.") / "SKILL.md").read_bytes()
+        skill = {"name": "one", "type": "skill-md", "url": f"one-{number}.md", "digest": digest_of(text), "version": number}
+        for place in (f"v{number}/", ""):
+            publish(f"/.well-known/agent-skills/{place}one-{number}.md", text)
+            publish(f"/.well-known/agent-skills/{place}index.json", {"$schema": SCHEMA, "skills": [skill]})
+    names = {"latest": "2.0.0", "versions": ["1.0.0", "1.1.0", "2.0.0"]}
+    return publish("/.well-known/agent-skills/versions.json", names).partition("/.well-known")[0]
+
+
+@pytest.mark.parametrize(
+    ("ref", "version"), [("1.0.0", "1.0.0"), ("^1.0", "1.1.0"), ("~=1.0.0", "1.0.0"), (">=1", "2.0.0"), ("2.0.0", "2.0.0")]
+)
+def test_a_site_gives_the_version_that_is_asked_for(versioned: str, open_registry: Registry, ref: str, version: str) -> None:
+    (result,) = open_registry.install(f"{versioned}@{ref}", skills=["one"]).results
+    assert result.origin == {"kind": "well-known", "address": versioned, "path": "one", "ref": ref, "version": version}
+    assert f"Body {version}." in (open_registry.storage.versions.path("one", str(result.version)) / "SKILL.md").read_text()
+    assert open_registry.update("one").results[0].status == "unchanged"
+
+
+def test_the_address_of_one_version_is_a_source_too(versioned: str, open_registry: Registry) -> None:
+    (result,) = open_registry.install(f"{versioned}/.well-known/agent-skills/v1.1.0/index.json").results
+    assert result.origin["version"] == "1.1.0"
+
+
+def test_a_version_that_a_site_does_not_have_is_told_with_those_it_has(
+    versioned: str, site: str, open_registry: Registry, publish: Publish
+) -> None:
+    publish("/.well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": []})
+    with pytest.raises(VersionNotFound) as refused:
+        open_registry.install(f"{versioned}@3.0.0")
+    assert refused.value.details["candidates"] == ["2.0.0", "1.1.0", "1.0.0"]
+    assert "it has 2.0.0, 1.1.0, 1.0.0" in str(refused.value.hint)
+
+
+def test_without_a_list_the_index_itself_may_be_the_version(publish: Publish, open_registry: Registry, write: Any) -> None:
+    text = (write("one") / "SKILL.md").read_bytes()
+    skill = {"name": "one", "type": "skill-md", "url": publish("/x.md", text), "digest": digest_of(text), "version": "1.4.0"}
+    address = publish("/.well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": [skill]})
+    for ref, found in (("1.4.0", True), ("^1", True), ("1.3.0", False), ("<1", False)):
+        if found:
+            assert open_registry.install(f"{address}@{ref}").results[0].origin["version"] == "1.4.0"
+        else:
+            with pytest.raises(VersionNotFound, match=f"has no version {ref}"):
+                open_registry.install(f"{address}@{ref}")
+    publish("/.well-known/agent-skills/versions.json", {"versions": ["../../x"]})
+    with pytest.raises(InvalidSource, match="is no list of versions"):
+        open_registry.install(f"{address}@^1")
+
+
+def test_a_lock_finds_its_version_of_a_site_that_has_gone_on(
+    versioned: str, open_registry: Registry, publish: Publish, tmp_path: Path
+) -> None:
+    lock = ProjectLock(tmp_path)
+    lock.record(open_registry.install(f"{versioned}@1.0.0").results, open_registry)
+    old = open_registry.installed.current("one").digest
+    assert json.loads(lock.path.read_text())["skills"]["one"]["source"]["version"] == "1.0.0"
+    open_registry.install(versioned, force=True)
+    lock.record(open_registry.update("one").results, open_registry)
+    open_registry.install(f"{versioned}@1.0.0")
+    (synced,) = lock.sync(open_registry)
+    assert synced.origin["version"] == "2.0.0"
+    assert "ref" not in synced.origin
+    entry = next(iter(lock.entries()))
+    lock.write({"one": replace(entry, source=replace(entry.source, version="1.0.0"), digest=old, files={})})
+    (synced,) = lock.sync(open_registry)
+    assert synced.origin["version"] == "1.0.0"
+    text = b"---\nname: one\ndescription: Something else, for a test.\n---\nOther.\n"
+    publish("/.well-known/agent-skills/v1.0.0/one-1.0.0.md", text)
+    open_registry.uninstall("one", prune=True)
+    with pytest.raises(DigestMismatch):
+        lock.sync(open_registry)
+    assert open_registry.installed.skills() == ()
+
+
+def test_a_site_that_convert_writes_is_installed_from_with_its_earlier_versions(
+    open_registry: Registry, write: Any, tmp_path: Path, folder_server: Any
+) -> None:
+    out, sources = tmp_path / "out", tmp_path / "sources"
+    for number in ("1.0.0", "1.10.0", "1.9.0"):
+        write("one", body=f"Body {number}.", header=f"version: {number}\n")
+        write("two", header="version: 1.0.0\n", files={"scripts/run.sh": "echo\n"})
+        assert main(["convert", str(sources), "--to", "well-known", "--out", str(out), "--quiet"]) == 0
+    index = out / "site/.well-known/agent-skills"
+    assert json.loads((index / "versions.json").read_text()) == {"latest": "1.9.0", "versions": ["1.0.0", "1.9.0", "1.10.0"]}
+    kinds = {one["name"]: (one["type"], one["version"]) for one in json.loads((index / "index.json").read_text())["skills"]}
+    assert kinds == {"one": ("skill-md", "1.9.0"), "two": ("archive", "1.0.0")}
+    with folder_server(out / "site") as site:
+        assert {result.skill_id for result in open_registry.install(f"{site}@1.0.0").results} == {"one", "two"}
+        for ref, version in (("@^1.9", "1.10.0"), ("", "1.9.0"), ("@1.0.0", "1.0.0")):
+            (result,) = open_registry.install(f"{site}{ref}", skills=["one"]).results
+            assert (result.declared_version, result.origin["version"]) == (version, version)
+    write("one", body="Something else.", header="version: 1.10.0\n")
+    with pytest.raises(InvalidInput, match=r"one 1\.10\.0 is in that site with other content"):
+        write_site(sources, out)
+    assert json.loads((index / "index.json").read_text())["skills"][0]["version"] == "1.9.0"
 
 
 def test_an_index_cannot_call_a_skill_by_the_name_of_another(publish: Publish, open_registry: Registry, write: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete, insert
 
 from skillyard import Catalog
-from skillyard.catalog.skill import pinned
+from skillyard.catalog.skill import held_version
 from skillyard.database import Database, agent_skills, agents
 from skillyard.errors import DeleteRefused, SkillNotFound, VersionNotFound, VersionUnusable
 from skillyard.registry import Registry
@@ -88,7 +88,7 @@ def test_a_version_in_use_stays_while_it_is_used(registry: Registry, write: Any,
     (first,) = _install(registry, write, 1)
     environ = {"SKILLYARD_HOME": str(data), "HOME": str(tmp_path)}
     skill = Catalog.discover(environ=environ, cwd=tmp_path, cache=False).get("tidy")
-    with pinned(skill) as kept:
+    with held_version(skill) as kept:
         assert kept.directory == str(registry.storage.versions.path("tidy", first))
         registry.install(str(write(body="newer")))
         assert "body 0" in kept.document().body

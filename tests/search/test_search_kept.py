@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
+from skillyard.offload.forked_map import PortionFiles
 from skillyard.search import index as index_module
+from skillyard.search import postings
+from skillyard.search.pages import Page
+from skillyard.search.postings import load_segments, make_segment, stored_postings
+from skillyard.search.tokenizer import Tokenizer
 
 TOPICS = {
     "ledger": "Keeps accounts of a small shop.",
@@ -218,3 +223,43 @@ def test_a_chinese_request_finds_an_english_skill(skills_root: Path, make_skill:
     make_skill(skills_root, "pdf", description="Extract text from PDF documents.")
     make_skill(skills_root, "mail", description="Write email to customers.")
     assert best(skills_root, request_text)[0] == right
+
+
+@pytest.mark.parametrize("where", ["files", "full disk", "memory"])
+def test_an_index_put_together_from_portions_is_that_of_all_at_once(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"skill {at} about {TOPIC_WORDS[at % 5]} and {TOPIC_WORDS[at * 7 % 11]} 审查代码".encode() for at in range(90)]
+    pages = [Page(text[:8], text, b"", b"", text * (1 + at % 3), b"run.py") for at, text in enumerate(texts)]
+    keys = [(str(at),) for at in range(len(pages))]
+    files = PortionFiles(str(tmp_path)) if where != "memory" else PortionFiles.in_memory()
+    if where == "full disk":
+        files.close()
+        monkeypatch.setattr(files, "_files", (_Full(), _Full()))
+    monkeypatch.setattr(postings, "_FEW_POSTINGS", 100)  # so that the words are dealt with in ranges
+    tokenizer = Tokenizer(len(pages))
+    parts = [stored_postings(pages[at : at + 25], tokenizer, files) for at in range(0, len(pages), 25)]
+    kept_at = str(tmp_path / "kept.search")
+    whole = postings.build_postings(pages, Tokenizer(len(pages)))
+    for made in (make_segment(keys, parts, files), make_segment(keys, parts, files, kept_at), *load_segments(kept_at)):
+        assert made.keys == tuple(keys)
+        for name in whole.__slots__:
+            assert getattr(made.postings, name).tolist() == getattr(whole, name).tolist(), name
+    assert len(load_segments(kept_at)) == 1
+    files.close()
+
+
+TOPIC_WORDS = ("ledgers", "gallery", "kitchen", "meals", "pictures", "walls", "shops", "weeks", "plans", "tables", "gardens")
+
+
+class _Full:
+    """A file on a disk without room: the first part of what is written fits."""
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return 0
+
+    def write(self, data: bytes) -> int:
+        return len(data) // 2
+
+    def close(self) -> None:
+        """As every file."""

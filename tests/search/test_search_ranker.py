@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.search import SearchIndex, search_skills
-from skillyard.search.pages import Page, source_of, word_number
-from skillyard.search.postings import build_postings, pairs_of
+from skillyard.search.pages import Page, PageSource, read_pages, source_of, word_number
+from skillyard.search.postings import build_postings, merge, pairs_of
 from skillyard.search.ranker import ANSWER_CLUES, BASE, CLUES, FEATURES, RISING, Ranker, candidate_features, ranker
 from skillyard.search.scoring import as_written, expansion, find_candidates, request_terms
 from skillyard.search.tokenizer import Tokenizer
@@ -101,6 +101,35 @@ def test_more_of_what_fits_never_lowers_a_score(values, name):
     rows[1, FEATURES.index(name)] += 0.5
     low, high = ranker().scores(rows)
     assert high >= low - 1e-6
+
+
+def test_clauses_of_a_description_are_kept_in_order() -> None:
+    page = page_of("Splits files, or merges them. Not for images")
+    made = build_postings([page, page_of(""), page_of("Zebra/Okapi (big) — and 'small'")], Tokenizer(1))
+    expected = [["splits", "files"], ["merges"], ["images"], ["zebra", "okapi"], ["big"], ["small"]]
+    numbers = [[word_number(one) for one in words(" ".join(clause))] + [0] for clause in expected]
+    assert made.said.tolist() == [number for clause in numbers for number in clause]
+    assert np.diff(made.said_starts).tolist() == [sum(map(len, numbers[:3])), 0, sum(map(len, numbers[3:]))]
+    kept = merge(made, np.array([False, True, True]), build_postings([page], Tokenizer(1)))
+    assert kept.said.tolist() == [number for clause in numbers[3:] + numbers[:3] for number in clause]
+
+
+def page_of(description: str) -> Page:
+    return read_pages([PageSource("", "", "one", description, "")])[0]
+
+
+def test_a_clause_that_the_request_says_whole_counts_more_than_its_words_here_and_there() -> None:
+    together = DescribedSkill("one", "Reads tickets. Triggers: 'find reviewers', 'count votes'.")
+    apart = DescribedSkill("two", "Find votes of tickets. Triggers: 'count tickets', 'reads reviewers'.")
+    index = SearchIndex([together, apart, *OFFICE])
+    asked = words("please find reviewers")
+    terms = request_terms(index, asked)
+    candidates = find_candidates(index, terms)
+    rows = candidate_features(index, candidates, terms, asked)
+    row_of = {int(number): row for number, row in zip(index.numbers[candidates.positions], rows, strict=True)}
+    for name in ("clause_share", "clause_mostly_share", "clause_whole_share"):
+        assert row_of[0][FEATURES.index(name)] > row_of[1][FEATURES.index(name)]
+    assert row_of[1][FEATURES.index("clause_whole_share")] == 0
 
 
 def test_trees_are_followed_from_root_to_leaf():

@@ -189,6 +189,13 @@ class Driven:
         done = subprocess.run(["skillyard", *words], check=True, env=self.environment, cwd=self.work, timeout=60, stdout=-1)
         return done.stdout.decode()
 
+    def command(self, *words: str) -> str:
+        """Run one of its own commands; what it prints."""
+        work = {"env": self.environment, "cwd": self.work, "stdin": subprocess.DEVNULL}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, **work)  # type: ignore[call-overload]
+        assert done.returncode == 0, done.stdout + done.stderr
+        return str(done.stdout + done.stderr)
+
     def connect(self, url: str | None) -> None:
         """Write our server into its configuration, over standard input and output or at an address."""
         if self.program.connects:
@@ -269,16 +276,61 @@ def test_a_coding_agent_lists_loads_reads_and_runs_a_skill_of_its_folder(name: s
     assert "There are 4 words." in printed
 
 
+# from the marketplace that they clone
+
+MARKETPLACE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "codex": (("codex plugin marketplace add {}", "codex plugin add tidy@skillyard"), ("codex plugin marketplace upgrade",)),
+    "copilot": (
+        ("copilot plugin marketplace add {}", "copilot plugin install tidy@skillyard"),
+        ("copilot plugin marketplace update skillyard", "copilot plugin update tidy@skillyard"),
+    ),
+    "qwen": (("qwen extensions install {}:tidy --consent",), ("qwen extensions update tidy",)),
+}
+"""The commands that add our marketplace (`{}`) and a plugin of it, and those that bring it up to date."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MARKETPLACE)
+def test_a_coding_agent_installs_from_the_marketplace_updates_and_loads(
+    name: str, drive: Callable[[str], Driven], address: str, pack: Callable[..., bytes]
+) -> None:
+    agent = drive(name)
+
+    def publish(number: str) -> None:
+        sent = {"file": ("tidy.zip", pack("tidy", body=f"Body {number}.", header=f"version: {number}\n"))}
+        assert httpx2.post(f"{address}/api/v1/skill-definitions/upload-create", files=sent).status_code == 201
+
+    def work(seen: Seen) -> Say | Call:
+        find = agent.in_shell("cat $(find ~/.codex -path '*1.1.0*' -name SKILL.md -path '*tidy*' | head -1)")
+        called = "tidy:tidy" if name == "qwen" else "tidy"  # the plugin is in its name there
+        step = Call(agent.program.load[0], {agent.program.load[1]: called}) if agent.program.load else find
+        return step if seen.tools and not seen.results else Say("Done.")
+
+    adding, updating = MARKETPLACE[name]
+    publish("1.0.0")
+    for command in adding:
+        agent.command(*command.format(f"{address}/marketplace.git").split())
+    publish("1.1.0")
+    for command in updating:
+        agent.command(*command.split())
+    agent.models.answer_with(work)
+    printed = agent.run()
+    assert agent.models.faults == []
+    first = next(seen for seen in agent.models.seen if seen.tools)
+    assert "Tidies up. Use when a test needs a skill." in json.dumps(first.body), "the model sees the skill at once"
+    assert "Body 1.1.0." in json.dumps(agent.last.body), printed
+
+
 # over MCP
 
 STEPS = (
     ("skills_list", {}, "weather-query"),
     ("search_skills", {"query": "count the words of a text"}, "text-statistics"),
     ("skill", {"skill": "text-statistic"}, "# Skill: text-statistics"),
-    ("read_skill_file", {"skill_name": "text-statistics", "file_path": "SKILL.md"}, "Models are poor at counting"),
-    ("run_skill", {"name": "text-statistics", "input": {"text": "One fish. Two fish."}}, '"words":4'),
-    ("run_skill", {"name": "text-statistics", "input": {}}, "is a required property"),
-    ("read_skill_file", {"skill_name": "text-statistics", "file_path": "../x"}, "without '..'"),
+    ("read_skill_file", {"skill": "text-statistics", "file_path": "SKILL.md"}, "Models are poor at counting"),
+    ("run_skill", {"skill": "text-statistics", "input": {"text": "One fish. Two fish."}}, '"words":4'),
+    ("run_skill", {"skill": "text-statistics", "input": {}}, "is a required property"),
+    ("read_skill_file", {"skill": "text-statistics", "file_path": "../x"}, "without '..'"),
     ("skill", {"skill": "weather-query"}, "`skillyard approvals approve weather-query --project"),
     ("skill", {"skill": "weather-query"}, "# Skill: weather-query"),
 )

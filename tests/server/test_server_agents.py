@@ -10,6 +10,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from skillyard.coding_agents import SkillLinks, SkillsFolder
+
 AGENTS = "/api/v1/agents"
 Pack = Callable[..., bytes]
 
@@ -127,6 +129,27 @@ def test_skills_go_into_the_folders_of_coding_agents_for_who_sits_at_the_machine
     assert (report["status"], "not put there" in report["reason"]) == ("refused", True)
     local.put("/api/v1/catalog/state", json={"skill": "project:greet", "state": "manual"})
     assert local.put(url, json=asked).json()["code"] == "invalid_input"
+
+
+def test_folders_of_coding_agents_follow_switches_and_the_set_of_the_project(
+    local: TestClient, home: Path, make_skill: Callable[..., Path]
+) -> None:
+    skill, project = make_skill(home / "project/.agents/skills", "greet"), home / "project/.claude/skills"
+    (home / "project/skillyard.toml").write_text('[sets]\nfew = ["other"]\n')
+    assert local.post("/api/v1/catalog/refresh").status_code == 200
+    local.put("/api/v1/coding-agents", json={"skill": "project:greet", "agent": "claude", "linked": True})
+    SkillLinks(home / "data").add("greet", str(skill), [SkillsFolder(str(project), ("claude",))], copy=True)
+    there = [home / ".claude/skills/greet/SKILL.md", project / "greet/SKILL.md"]
+    catalog, named = "/api/v1/catalog", {"skill": "project:greet"}
+    for path, leave, back, left in (
+        ("state", named | {"state": "off"}, named | {"state": "automatic"}, []),
+        ("enabled", {"enabled": False}, {"enabled": True}, []),
+        ("sets", {"name": "few"}, {"name": None}, there[:1]),
+    ):
+        assert local.put(f"{catalog}/{path}", json=leave).status_code == 200
+        assert [file for file in there if file.exists()] == left, path
+        assert local.put(f"{catalog}/{path}", json=back).status_code == 200
+        assert [file for file in there if file.exists()] == there, path
 
 
 def test_folders_of_coding_agents_are_no_matter_of_others(client: TestClient) -> None:

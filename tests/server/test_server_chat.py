@@ -70,8 +70,8 @@ def test_a_form_is_filled_in_over_http(web: httpx.Client, models: Any) -> None:
     assert web.put(f"/conversations/{conversation}/files/form.pdf", content=FORM).status_code == 201
     models.script(
         Call("skill", {"skill": "pdf"}),
-        Call("read_skill_file", {"skill_name": "pdf", "file_path": "FORMS.md"}),
-        [Say("I check. "), Call("run_skill", {"name": "pdf", "arguments": ["form.pdf"]})],
+        Call("read_skill_file", {"skill": "pdf", "file_path": "FORMS.md"}),
+        [Say("I check. "), Call("run_skill", {"skill": "pdf", "arguments": ["form.pdf"]})],
         Say("It has one field."),
     )
     turn = say(web, conversation, "Fill in this PDF form")
@@ -297,7 +297,7 @@ def test_files_come_with_a_message_also_when_it_is_said_again(web: httpx.Client,
 def test_what_a_script_prints_is_told_while_it_runs_and_not_kept(web: httpx.Client, models: Any) -> None:
     conversation = begin(web)
     web.put(f"/conversations/{conversation}/files/form.pdf", content=FORM)
-    models.script(Call("run_skill", {"name": "pdf", "arguments": ["form.pdf"]}), Say("Done."))
+    models.script(Call("run_skill", {"skill": "pdf", "arguments": ["form.pdf"]}), Say("Done."))
     told = [data for _, data in events(web, conversation, say(web, conversation, "Check it"))]
     kinds = [data["event"] for data in told]
     assert kinds.index("call") < kinds.index("log") < kinds.index("result")
@@ -325,7 +325,7 @@ def test_the_steps_of_a_script_are_told_while_it_runs_and_stay_in_its_record(
     make_skill(home / "project/.claude/skills", "stepper", files={"scripts/execute.py": STEPS})
     web.post(str(web.base_url.copy_with(path="/api/v1/catalog/refresh")))
     conversation = begin(web)
-    models.script(Call("run_skill", {"name": "stepper"}), Say("Done."))
+    models.script(Call("run_skill", {"skill": "stepper"}), Say("Done."))
     told = [data for _, data in events(web, conversation, say(web, conversation, "Take a step"))]
     kinds = [data["event"] for data in told]
     assert kinds.index("call") < kinds.index("step") < kinds.index("result")
@@ -423,6 +423,6 @@ def test_a_file_so_deep_that_runs_would_fail_is_refused_and_an_old_one_can_be_de
     assert "8 folders" in refused.json()["hint"]
     assert web.put(f"{at}/{deep}", content=FORM).status_code == 201
     (home / f"data/conversations/{conversation}/files/{'/'.join('abcdefghij')}").mkdir(parents=True)  # as it was left before
-    models.script(Call("run_skill", {"name": "pdf", "arguments": [deep]}), Say("Done."))
+    models.script(Call("run_skill", {"skill": "pdf", "arguments": [deep]}), Say("Done."))
     told = [data for _, data in events(web, conversation, say(web, conversation, "Fill in this PDF form"))]
     assert [data["ok"] for data in told if data["event"] == "result"] == [True], told

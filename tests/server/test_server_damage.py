@@ -78,14 +78,14 @@ def test_in_the_library_and_for_tools(unreadable: Path, home: Path) -> None:
     assert HINT in str(refused.value.hint)
     import asyncio
 
-    result = asyncio.run(SkillTools(catalog).call("run_skill", {"name": "tidy"}))
+    result = asyncio.run(SkillTools(catalog).call("run_skill", {"skill": "tidy"}))
     assert (result.ok, result.code) == (False, "database_damaged")
 
 
 async def test_over_mcp(unreadable: Path, home: Path) -> None:
     catalog = Catalog.discover(cwd=home / "project", home=home)
     async with Client(create_server(SkillTools(catalog))) as client:
-        result = await client.call_tool("run_skill", {"name": "tidy"})
+        result = await client.call_tool("run_skill", {"skill": "tidy"})
     assert result.is_error
     assert result.structured_content is not None
     assert result.structured_content["code"] == "database_damaged"

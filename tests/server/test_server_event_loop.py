@@ -392,7 +392,7 @@ def test_no_skill_that_runs_or_is_offered_as_a_tool_holds_the_loop(watched: Watc
         "a run with a doubled schema": (201, watched.send("/api/v1/runs", run)),
         "a tool that runs it": (
             200,
-            watched.send("/api/v1/tools/call", {"name": "run_skill", "arguments": {"name": "doubled"}}),
+            watched.send("/api/v1/tools/call", {"name": "run_skill", "arguments": {"skill": "doubled"}}),
         ),
         "tools with a doubled schema": (200, watched.get("/api/v1/tool-definitions", abp_tools="true")),
         "the tools of MCP": (200, watched.call("tools/list")),

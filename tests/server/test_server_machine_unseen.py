@@ -92,7 +92,7 @@ def used(guest: TestClient, home: Path, make_skill: Any, pack: Callable[..., byt
     chat = "/api/v1/chat/conversations"
     conversation = guest.post(chat, json={"model": "openai-chat:gpt-5"}).json()["data"]["id"]
     guest.put(f"{chat}/{conversation}/files/b.txt", content=b"b")
-    models.script(Call("skill", {"skill": "shared"}), Call("run_skill", {"name": "tidy"}), Say("Done."))
+    models.script(Call("skill", {"skill": "shared"}), Call("run_skill", {"skill": "tidy"}), Say("Done."))
     guest.post("/api/v1/workspaces", json={"id": "desk"})
     guest.put("/api/v1/workspaces/desk/files/b.txt", content=b"b")
     turn = guest.post(f"{chat}/{conversation}/messages", json={"text": "Do it"}).json()["data"]["id"]
@@ -121,7 +121,7 @@ def _names(used: Mapping[str, str], path: str, skill: str) -> dict[str, str]:
     for kind in ("anthropic", "openai"):
         if path.startswith(f"/{kind}/"):
             names |= {"skill_id": used[kind], "version": used[f"{kind} version"]}
-    if path.startswith("/api/v1/skills/{slug}"):
+    if path.startswith("/api/v1/skills/{slug}") or "/.well-known/" in path:
         names["version"] = used["clawhub version"]
     return names
 

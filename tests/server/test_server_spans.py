@@ -167,7 +167,7 @@ def _converse_and_run(address: str, header: dict[str, str], models: Any) -> None
     """Have one turn of a conversation, with two calls about a skill and one of a tool that is none, and then run the skill."""
     models.script(
         [Call("skill", {"skill": "pdf"}), Call("made_up", {})],
-        Call("run_skill", {"name": "pdf", "entry": "scripts/main.py"}),
+        Call("run_skill", {"skill": "pdf", "entry": "scripts/main.py"}),
         Say("All is done."),
     )
     with httpx.Client(base_url=f"{address}/api/v1", timeout=60, trust_env=False, headers=header) as client:
@@ -311,7 +311,7 @@ def test_a_collector_of_somebody_else_shows_the_trace_whole(home: Path, pdf: Pat
     pipe = subprocess.PIPE
     serving = subprocess.Popen([*start, "serve", "--port", "0", "--json"], stdout=pipe, stderr=pipe, **places)
     _until_stopped(serving, lambda address: _converse_and_run(address, header, models))
-    call = {"name": "run_skill", "arguments": {"name": "pdf", "entry": "scripts/main.py"}, "_meta": header}
+    call = {"name": "run_skill", "arguments": {"skill": "pdf", "entry": "scripts/main.py"}, "_meta": header}
     messages = (
         {"id": 0, "method": "initialize", "params": BEGIN},
         {"method": "notifications/initialized"},

@@ -60,8 +60,8 @@ async def test_when_it_is_enforced_the_loaded_skills_limit_the_session(tools: To
 @pytest.mark.row("C-12")
 async def test_several_loaded_skills_add_up_and_a_session_can_end(tools: Tools) -> None:
     calls = tools(allowed_tools="enforce")
-    await calls.call("read_skill_file", {"skill_name": "reader", "file_path": "SKILL.md"})
-    await calls.call("skills_load", {"name": "writer"})
+    await calls.call("read_skill_file", {"skill": "reader", "file_path": "SKILL.md"})
+    await calls.call("skills_load", {"skill": "writer"})
     await calls.call("skill", {"skill": "plain"})
     assert calls.filter(HOST) == HOST
     assert not calls.permits("WebFetch")

@@ -32,7 +32,7 @@ _ANTHROPIC = {
     "model": "m",
     "content": [
         {"type": "text", "text": "Let me see."},
-        {"type": "tool_use", "id": "a", "name": "skills_load", "input": {"name": "text-statistics"}},
+        {"type": "tool_use", "id": "a", "name": "skills_load", "input": {"skill": "text-statistics"}},
         {"type": "tool_use", "id": "b", "name": "nothing", "input": {}},
     ],
     "stop_reason": "tool_use",

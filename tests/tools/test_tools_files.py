@@ -15,7 +15,7 @@ Tools = Callable[..., SkillTools]
 
 
 async def read(tools: SkillTools, path: str, skill: str = "pdf") -> Any:
-    return await tools.call("read_skill_file", {"skill_name": skill, "file_path": path})
+    return await tools.call("read_skill_file", {"skill": skill, "file_path": path})
 
 
 @pytest.mark.row("003-9")

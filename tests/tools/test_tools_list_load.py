@@ -61,7 +61,7 @@ async def test_a_loaded_skill_has_the_documents_shape(tmp_path: Path, make_skill
     make_skill(project / ".claude/skills", "pdf", front_matter="name: PDF Miner\ndescription: d\nallowed-tools: [read_file]")
     calls = SkillTools(SkillCatalog.discover(cwd=project, home=tmp_path, cache=False))
     for wanted in ("project:pdf-miner", "PDF Miner", "pdf miner", "miner"):
-        result = await calls.call("skills_load", {"name": wanted})
+        result = await calls.call("skills_load", {"skill": wanted})
         assert result.data == {
             "success": True,
             "skill": {
@@ -97,12 +97,12 @@ async def test_part_of_a_name_must_fit_one_skill_only(skills_root: Path, make_sk
     make_skill(skills_root, "pdf-read")
     make_skill(skills_root, "pdf-write")
     calls = tools()
-    result = await calls.call("skills_load", {"name": "pdf"})
+    result = await calls.call("skills_load", {"skill": "pdf"})
     assert (result.ok, result.code) == (False, "ambiguous_skill")
     assert json.loads(result.text)["candidates"] == ["config:pdf-read", "config:pdf-write"]
-    assert (await calls.call("skills_load", {"name": "WRITE"})).ok
+    assert (await calls.call("skills_load", {"skill": "WRITE"})).ok
     hidden = tools(permissions={"pdf-read": "deny"})
-    assert (await hidden.call("skills_load", {"name": "pdf"})).data["success"] is True
+    assert (await hidden.call("skills_load", {"skill": "pdf"})).data["success"] is True
 
 
 async def test_a_file_that_cannot_be_read_is_said_in_the_documents_words(
@@ -111,6 +111,6 @@ async def test_a_file_that_cannot_be_read_is_said_in_the_documents_words(
     folder = make_skill(skills_root, "pdf")
     calls = tools()
     (folder / "SKILL.md").unlink()
-    result = await calls.call("skills_load", {"name": "pdf"})
+    result = await calls.call("skills_load", {"skill": "pdf"})
     assert not result.ok
     assert json.loads(result.text)["success"] is False

@@ -61,9 +61,9 @@ async def test_every_tool_knows_a_skill_by_each_name_of_the_argument(tool: str, 
     ("tool", "arguments"),
     [
         ("skill", {"skill": "internal-billing"}),
-        ("skills_load", {"name": "internal-billing"}),
-        ("read_skill_file", {"skill_name": "internal-billing", "file_path": "notes.md"}),
-        ("run_skill", {"name": "internal-billing"}),
+        ("skills_load", {"skill": "internal-billing"}),
+        ("read_skill_file", {"skill": "internal-billing", "file_path": "notes.md"}),
+        ("run_skill", {"skill": "internal-billing"}),
     ],
 )
 async def test_a_denied_skill_cannot_be_used_by_its_name(tool: str, arguments: dict[str, str], tools: Tools) -> None:
@@ -94,9 +94,9 @@ async def test_rules_of_the_configuration_hold_when_none_are_given(skills_root: 
     ("tool", "arguments"),
     [
         ("skill", {"skill": "deploy"}),
-        ("skills_load", {"name": "deploy"}),
-        ("read_skill_file", {"skill_name": "deploy", "file_path": "notes.md"}),
-        ("run_skill", {"name": "deploy"}),
+        ("skills_load", {"skill": "deploy"}),
+        ("read_skill_file", {"skill": "deploy", "file_path": "notes.md"}),
+        ("run_skill", {"skill": "deploy"}),
     ],
 )
 async def test_consent_is_asked_before_a_skill_is_loaded_read_or_run(
@@ -143,7 +143,7 @@ async def test_consent_for_a_session_ends_with_the_content_it_was_given_for(
 @pytest.mark.row("001-18")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
-    [("skill", {"skill": "deploy"}), ("read_skill_file", {"skill_name": "deploy", "file_path": "notes.md"})],
+    [("skill", {"skill": "deploy"}), ("read_skill_file", {"skill": "deploy", "file_path": "notes.md"})],
 )
 async def test_a_skill_that_changes_right_after_consent_is_not_shown(
     tool: str, arguments: dict[str, str], skills_root: Path, make_skill: Any, tools: Tools, monkeypatch: pytest.MonkeyPatch
@@ -174,7 +174,7 @@ async def test_a_script_runs_only_as_it_was_approved(tmp_path: Path) -> None:
     calls = SkillTools(
         SkillCatalog.discover(roots=[tmp_path / "s"], cache=False), permissions={"text-*": "ask"}, approver=person
     )
-    result = await calls.call("run_skill", {"name": "text-statistics", "input": {"text": "a b"}})
+    result = await calls.call("run_skill", {"skill": "text-statistics", "input": {"text": "a b"}})
     assert result.ok, result.text
     assert len(person.asked) == 1
 

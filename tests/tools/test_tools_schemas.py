@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.tools import SkillTools
+from skillyard.tools.arguments import SKILL_ARGUMENTS
 from skillyard.tools.definitions import EXPANDED_LIMIT, service_schema
+from skillyard.workspace import Workspace
 
 ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}
 
@@ -103,3 +105,30 @@ def test_one_bad_skill_does_not_take_the_tools_of_the_others_away(
     assert shown["bad"] == ANYTHING
     assert shown["good"]["properties"]["free"] == {"type": "object", "additionalProperties": True}
     assert shown["run_skill"]["properties"]["input"]["additionalProperties"] is True
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_tool_takes_a_skill_under_one_name_and_knows_the_older_ones(
+    language: Any, skills_root: Path, make_skill: Callable[..., Path], tools: Callable[..., SkillTools], tmp_path: Path
+) -> None:
+    for number in range(11):  # so that all tools are offered
+        make_skill(skills_root, f"runs-{number}", files={"scripts/execute.py": "print(1)\n"})
+    made = tools(language=language, workspace=Workspace(tmp_path))
+    sent: dict[tuple[str, str], set[str]] = {}
+    for definition in made.definitions("openai"):
+        function: Any = definition["function"]
+        sent["openai", function["name"]] = set(function["parameters"]["properties"])
+    for dialect, key in (("anthropic", "input_schema"), ("mcp", "inputSchema")):
+        for shown in made.definitions(dialect):  # type: ignore[arg-type]
+            sent[dialect, shown["name"]] = set(shown[key]["properties"])  # type: ignore[index,call-overload]
+    named = {tool: names & {*SKILL_ARGUMENTS, "skillName", "skill_id", "skillId"} for tool, names in sent.items()}
+    if language == "zh":
+        assert named.pop(("openai", "read_skill_file")) == {"skill_name"}, "the row 003-9 fixes this one definition"
+    over_skills = [tool for tool, names in named.items() if names]
+    assert all(named[tool] == {"skill"} for tool in over_skills)
+    assert len(over_skills) == (12 if language == "en" else 11)
+    assert len(sent) == 3 * (6 + 7)
+    own = [made.define(name) for name in ("skill", "skills_load", "read_skill_file", "run_skill")]
+    for definition in own:
+        (parameter,) = [one for one in definition.parameters if one.name == "skill"]
+        assert {parameter.name, *parameter.aliases} == {"skill", "name", "skill_name", "id"}

@@ -69,7 +69,7 @@ async def test_a_model_loads_runs_and_calls_in_text(skill: Any, tools: Tools) ->
     wanted = [
         call("skill", {"skill": "weather"}),
         call("getWeather", {"n": 1}, "query"),
-        call("run_skill", {"name": "weather"}),
+        call("run_skill", {"skill": "weather"}),
     ]
     answer = await calls.answer_text("\n".join(["First:", *wanted]))
     assert (answer.answer, answer.done, len(answer.calls)) == ("First:", False, 3)

@@ -45,7 +45,7 @@ async def test_a_script_gets_its_command_line_and_works_on_the_files_of_its_sess
 async def test_arguments_that_are_no_texts_are_refused(
     tools: Callable[..., SkillTools], upper: Path, arguments: object
 ) -> None:
-    result = await tools().call("run_skill", {"name": "upper", "arguments": arguments})
+    result = await tools().call("run_skill", {"skill": "upper", "arguments": arguments})
     assert result.code == "invalid_input"
     assert "a list of texts" in result.text
 
@@ -64,7 +64,7 @@ async def test_what_a_skill_declares_about_files_holds(
     (tmp_path / "desk/in.txt").write_text("ada")
     made = tools()
     made.work_in("a", str(tmp_path / "desk"))
-    result = await made.call("run_skill", {"name": "upper"}, session="a")
+    result = await made.call("run_skill", {"skill": "upper"}, session="a")
     assert ("in.txt" in result.text) == (setting == "read-only")
     assert [path.name for path in (tmp_path / "desk").iterdir()] == ["in.txt"]
 
@@ -95,7 +95,7 @@ async def test_a_skill_says_how_its_scripts_run_in_the_shell(
         loaded = await made.call("skill", {"skill": "upper"})
         advice = "Run its scripts with `bash`, by their path in that folder; your files are in"
         assert f"Skill directory: {upper}\n{advice} {workspace.path}." in loaded.text
-        described = await made.call("skills_load", {"name": "upper"})
+        described = await made.call("skills_load", {"skill": "upper"})
         assert described.data["skill"]["directoryPath"] == str(upper)  # type: ignore[index] # an object
         (tmp_path / "desk/in.txt").write_text("ada")
         done = await made.call("bash", {"command": f"python3 {upper}/scripts/to_upper.py in.txt out.txt"})
@@ -127,7 +127,7 @@ async def test_both_ways_to_load_a_skill_of_an_organisation_name_its_folder_in_t
             ),
         ):
             for name, folder in folders.items():
-                described = await made.call("skills_load", {"name": name})
+                described = await made.call("skills_load", {"skill": name})
                 assert described.data["skill"]["directoryPath"] == folder  # type: ignore[index] # an object
                 assert described.data["skill"]["skillMdPath"] == f"{folder}/SKILL.md"  # type: ignore[index] # an object
                 loaded = await made.call("skill", {"skill": name})
@@ -193,8 +193,8 @@ async def test_a_skill_that_a_session_can_write_is_asked_about_until_that_conten
     nobody = tools(workspace=workspace)
     for tool, arguments in (
         ("skill", {"skill": "sent"}),
-        ("run_skill", {"name": "sent"}),
-        ("skills_load", {"name": "sent"}),
+        ("run_skill", {"skill": "sent"}),
+        ("skills_load", {"skill": "sent"}),
     ):
         refused = await nobody.call(tool, arguments)
         assert "was not approved" in refused.text or "needs approval" in refused.text, (tool, refused.text)
@@ -209,7 +209,7 @@ async def test_a_skill_that_a_session_can_write_is_asked_about_until_that_conten
     ]
     (skills_root / "sent" / "scripts" / "main.py").write_text("print('changed')\n")
     person.decision = "reject"
-    assert (await made.call("run_skill", {"name": "sent"})).code == "approval_rejected"
+    assert (await made.call("run_skill", {"skill": "sent"})).code == "approval_rejected"
     assert len(person.requests) == 2
     of_files = tools()
     of_files.work_in("a", str(tmp_path))

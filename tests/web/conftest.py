@@ -309,13 +309,23 @@ _CUT = """() => {
       }
     }
   }
+  const pen = document.createElement("canvas").getContext("2d");
+  for (const select of document.querySelectorAll("select")) {
+    const style = getComputedStyle(select);
+    const label = select.selectedOptions[0]?.label ?? "";
+    const room = select.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    pen.font = style.font;
+    const takes = pen.measureText(label).width;
+    const whole = takes <= room + 1 || style.textOverflow === "ellipsis";
+    if (select.checkVisibility() && !whole) found.add(`${label}: ${takes} in ${room} of ${select.ariaLabel}`);
+  }
   return [...found];
 }"""
 
 
 @pytest.fixture(scope="session")
 def uncut() -> Callable[[Page], None]:
-    """Fails where a text goes on behind the edge of a card or window that neither scrolls nor shows an ellipsis."""
+    """Fails where a text goes on behind the edge of a card, window or choice that neither scrolls nor shows an ellipsis."""
 
     def check(page: Page) -> None:
         # The page lays itself out anew a frame or more after the window's size changed.

@@ -102,8 +102,8 @@ def test_a_form_is_filled_in_after_an_approval(
 ) -> None:
     models.script(
         Call("skill", {"skill": "pdf-forms"}),
-        Call("read_skill_file", {"skill_name": "pdf-forms", "file_path": "FORMS.md"}),
-        [Say("I check the form. "), Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]})],
+        Call("read_skill_file", {"skill": "pdf-forms", "file_path": "FORMS.md"}),
+        [Say("I check the form. "), Call("run_skill", {"skill": "pdf-forms", "arguments": ["form.pdf"]})],
         Say("The form has **two** fields: name and date."),
     )
     page = visit(talk, "/chat", width=1440)
@@ -162,7 +162,7 @@ def test_a_form_is_filled_in_after_an_approval(
 
 
 def test_the_steps_of_a_script_are_seen_while_it_runs(talk: Site, models: ScriptedModels, visit: Open) -> None:
-    models.script(Call("run_skill", {"name": "slow"}), Say("Done."))
+    models.script(Call("run_skill", {"skill": "slow"}), Say("Done."))
     page = visit(talk, f"/chat/{begin(talk)}", width=1440)
     write(page, "Wait for it")
     going = call(page, "Run slow")
@@ -211,7 +211,7 @@ def test_a_conversation_works_in_a_folder_of_this_machine(
 
 @pytest.mark.row("001-18")
 def test_calls_about_one_skill_are_refused_together_with_a_reason(talk: Site, models: ScriptedModels, visit: Open) -> None:
-    both = [Call("skill", {"skill": "pdf-forms"}), Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]})]
+    both = [Call("skill", {"skill": "pdf-forms"}), Call("run_skill", {"skill": "pdf-forms", "arguments": ["form.pdf"]})]
     models.script(both, Say("Then I do it by hand."))
     page = visit(talk, f"/chat/{ask_first(talk)}")
     write(page, "Fill in the form")
@@ -360,7 +360,7 @@ def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
     talk: Site, models: ScriptedModels, visit: Open
 ) -> None:
     models.script(
-        Call("run_skill", {"name": "pdf-forms", "arguments": ["form.pdf"]}), Hold("It has"), Say("It has two fields.")
+        Call("run_skill", {"skill": "pdf-forms", "arguments": ["form.pdf"]}), Hold("It has"), Say("It has two fields.")
     )
     before = len(talk.ask("GET", "/api/v1/runs?skill=pdf-forms")["data"])
     made = begin(talk)
@@ -388,7 +388,7 @@ def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
 def test_what_was_allowed_for_a_conversation_holds_after_the_server_was_started_anew(
     talk: Site, models: ScriptedModels, visit: Open, pdf: Path
 ) -> None:
-    read = Call("read_skill_file", {"skill_name": "pdf-forms", "file_path": "FORMS.md"})
+    read = Call("read_skill_file", {"skill": "pdf-forms", "file_path": "FORMS.md"})
     models.script(read, Say("First."), read, Say("Second."), read, Say("Third."))
     page = visit(talk, f"/chat/{ask_first(talk)}")
     page.watch.forgive(r"ERR_|Failed to load resource")  # type: ignore[attr-defined]

@@ -41,7 +41,7 @@ def _seen() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def lived_in(models: ScriptedModels, shared_site: Site) -> Iterator[Site]:
     """A site where something has happened: a run with steps, a conversation that is over and one that waits."""
-    wanted = Call("run_skill", {"name": "text-statistics", "input": {"text": "One fish."}})
+    wanted = Call("run_skill", {"skill": "text-statistics", "input": {"text": "One fish."}})
     answer = "# Fish\n\nIt has *two* words:\n\n| word | times |\n|---|---|\n| fish | 1 |\n\n```python\nprint(2)  # words\n```\n"
     models.script(wanted, Say(answer), wanted)
     for name, rules in (("CHAT", {}), ("ASKS", {"*": "ask"})):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
+import shutil
 import signal
 import zipfile
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 Site = Any  # of conftest.py, which is no module to import from
@@ -51,6 +54,171 @@ def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(site: Si
     expect(page.get_by_text("No skill fits")).to_be_visible()
     page.goto("/skills?q=zzzz+qqqq")
     expect(page.get_by_text("No skill fits")).to_be_visible()
+
+
+def names(page: Page) -> list[str]:
+    """What the skills of the list are called, from the top."""
+    return [link.inner_text().splitlines()[0].partition(" · ")[0] for link in rows(page).get_by_role("link").all()]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_rows_say_what_skills_cost_and_when_they_were_used_in_the_order_that_is_chosen(
+    site: Site, visit: Open, uncut: Callable[[Page], None], readable: Callable[[Page], None], width: int
+) -> None:
+    site.ask("POST", "/api/v1/runs", {"skill": "text-statistics", "parameters": {"text": "Some words."}})
+    page = visit(site, "/skills", width=width)
+    expect(rows(page).first).to_be_visible()
+    everyone = names(page)
+    assert everyone == sorted(everyone, key=str.casefold)
+    order = page.get_by_role("combobox", name="Order")
+    order.select_option("used")
+    expect(rows(page).first).to_contain_text("text-statistics")
+    expect(rows(page).first).to_contain_text("last used today")
+    expect(rows(page).nth(1)).to_contain_text("not used in a year")
+    expect(rows(page).first.get_by_text("Has a script")).to_be_visible()
+    expect(rows(page).first.get_by_text("tokens").filter(visible=True)).to_be_visible()
+    assert "sort=used" in page.url
+    page.reload()
+    expect(order).to_have_value("used")
+    order.select_option("tokens")
+    told = {one["id"]: one for one in site.ask("GET", "/api/v1/catalog?limit=100")["data"]}
+    most = max(told.values(), key=lambda one: one["instruction_tokens"])
+    expect(rows(page).first).to_contain_text(most["name"])
+    with page.expect_response("**/api/v1/catalog?sort=risk*"):
+        order.select_option("risk")
+    expect(page.get_by_text("still to be scanned")).to_have_count(0, timeout=60_000)
+    page.wait_for_load_state("networkidle")
+    assert sorted(names(page), key=str.casefold) == everyone
+    uncut(page)
+    readable(page)
+
+
+_DESCRIPTION = "Does so many things that its description is cut: " + "one after another, " * 20
+_LONG = {
+    "a-skill-with-a-name-that-is-as-long-as-names-of-skills-may-be-ok": "version: 2026.11.24-nightly\nentry: ./run.py",
+    "only-people-may-call-this-one": "disable-model-invocation: true",
+    "broken": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("width", "language", "scheme"), [(1280, "en-US", "light"), (360, "en-US", "dark"), (360, "zh-CN", "light")]
+)
+def test_whatever_a_skill_says_of_itself_no_text_of_its_card_is_cut_and_phones_show_its_marks(
+    site: Site, visit: Open, uncut: Callable[[Page], None], width: int, language: str, scheme: str
+) -> None:
+    for name, header in _LONG.items():
+        folder = site.project / "skills" / name
+        folder.mkdir(exist_ok=True)
+        (folder / "run.py").write_text("def execute(parameters): return 1\n", "utf-8")
+        said = f"description: {_DESCRIPTION}\n{header}\n---\nDo." if header else "---"
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\n{said}\n", "utf-8")
+    site.ask("POST", "/api/v1/catalog/refresh")
+    try:
+        page = visit(site, "/skills", width=width, language=language, scheme=scheme)
+        listed = page.get_by_role("list", name=re.compile("Skills|技能")).get_by_role("listitem")
+        for name in _LONG:
+            card = listed.filter(has_text=name)
+            expect(card).to_have_count(1)
+            expect(card.get_by_text(re.compile("^(Configured|配置)$"))).to_be_visible()
+        expect(listed.filter(has_text="only-people").get_by_text(re.compile("Only for people|仅供人使用"))).to_be_visible()
+        expect(listed.filter(has_text="broken").get_by_text(re.compile("^(Broken|已损坏)$"))).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        heights = listed.evaluate_all("(cards) => cards.map((one) => [one.clientHeight, one.firstElementChild.scrollHeight])")
+        assert len(heights) > 10
+        assert all(inside <= card for card, inside in heights), heights
+        uncut(page)
+        page.goto("/skills?source=config&state=broken&starred=true&collection=one+with+a+rather+long+name&sort=risk")
+        page.wait_for_load_state("networkidle")
+        uncut(page)
+    finally:
+        for name in _LONG:
+            shutil.rmtree(site.project / "skills" / name)
+        site.ask("POST", "/api/v1/catalog/refresh")
+
+
+def test_a_skill_without_tests_or_prompts_says_what_to_add(site: Site, visit: Open) -> None:
+    bare = site.project / "skills/bare"
+    bare.mkdir()
+    (bare / "SKILL.md").write_text("---\nname: bare\ndescription: Has nothing.\n---\nDo.\n", "utf-8")
+    site.ask("POST", "/api/v1/catalog/refresh")
+    page = visit(site, "/skills/config:bare?tab=tests")
+    expect(page.get_by_text("There is nothing to test")).to_be_visible()
+    expect(page.get_by_text("tests/examples.json")).to_be_visible()
+    expect(page.get_by_role("button", name="Run the tests")).to_have_count(0)
+    shutil.rmtree(bare)
+    site.ask("POST", "/api/v1/catalog/refresh")
+    page.goto("/skills/config:csv-summary?tab=triggers")
+    expect(page.get_by_text("There are no prompts")).to_be_visible()
+    expect(page.get_by_text("evals/triggers.json")).to_be_visible()
+    expect(page.get_by_role("button", name="Try the prompts")).to_have_count(0)
+    page.goto("/skills/config:csv-summary?tab=tests")
+    expect(page.get_by_role("button", name="Run the tests")).to_be_visible()
+
+
+def test_one_chats_with_an_agent_from_its_page_which_shows_what_is_left_of_its_budget(site: Site, visit: Open) -> None:
+    made = site.ask(
+        "POST", "/api/v1/agents", {"name": "Editor", "system_prompt": "You edit.", "settings": {"index_tokens": 8000}}
+    )
+    page = visit(site, f"/agents/{made['data']['id']}")
+    bar = page.get_by_test_id("budget")
+    expect(bar).to_be_visible()
+    filled = bar.evaluate("(bar) => [...bar.children].reduce((sum, part) => sum + part.clientWidth, 0) / bar.clientWidth")
+    assert 0 < filled < 0.5
+    page.get_by_role("link", name="Chat with it").click()
+    expect(page.get_by_role("combobox", name="Agent")).to_have_value("Editor")
+
+
+def test_a_star_is_kept_by_the_server_on_the_row_and_on_the_page_of_the_skill(site: Site, visit: Open) -> None:
+    page = visit(site, "/skills")
+    row = rows(page).filter(has_text="csv-summary")
+    row.get_by_role("button", name="Star csv-summary").click()
+    expect(row.get_by_role("button", name="Remove the star of csv-summary")).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Starred", exact=True).click()
+    expect(rows(page)).to_have_count(1)
+    expect(page).to_have_url(re.compile("starred=true"))
+    assert site.ask("GET", "/api/v1/catalog/stars")["data"] == ["config:csv-summary"]
+    row.get_by_role("link").click()
+    with page.expect_response("**/api/v1/catalog/stars"):
+        page.get_by_role("button", name="Remove the star of csv-summary").click()
+    expect(page.get_by_role("button", name="Star csv-summary")).to_be_visible()
+    other = visit(site, "/skills?starred=true", width=390, language="zh-CN", scheme="dark")
+    expect(other.get_by_text("你还没有收藏技能")).to_be_visible()
+
+
+def test_searches_and_collections_are_saved_and_found_again(
+    site: Site, visit: Open, uncut: Callable[[Page], None], readable: Callable[[Page], None]
+) -> None:
+    page = visit(site, "/skills/config:csv-summary", width=390)
+    page.get_by_role("button", name="More that can be done").click()
+    page.get_by_role("menuitem", name="Add to a collection").click()
+    window = page.get_by_role("dialog")
+    window.get_by_role("textbox", name="Name of a new collection").fill("Tables <b>of</b> all kinds")
+    window.get_by_role("button", name="Add", exact=True).click()
+    expect(window.get_by_role("checkbox", name="Tables <b>of</b> all kinds")).to_be_checked()
+    readable(page)
+    page.goto("/skills?q=how+many+words&sort=tokens")
+    page.get_by_role("button", name="Saved", exact=True).click()
+    page.get_by_role("textbox", name="Name of this search").fill("Long texts")
+    page.get_by_role("button", name="Save this search").click()
+    expect(page.get_by_role("list", name="Saved searches").get_by_role("link")).to_have_text("Long texts")
+    uncut(page)
+    readable(page)
+    page.get_by_role("list", name="Collections").get_by_role("link").click()
+    expect(rows(page)).to_have_count(1)
+    expect(page.get_by_role("combobox", name="Collection")).to_have_value("Tables <b>of</b> all kinds")
+    expect(page.get_by_role("searchbox")).to_have_value("")
+    other = visit(site, "/skills")
+    other.get_by_role("button", name="Saved", exact=True).click()
+    other.get_by_role("link", name="Long texts").click()
+    expect(other.get_by_role("searchbox")).to_have_value("how many words")
+    expect(other.get_by_role("combobox", name="Order")).to_have_value("tokens")
+    other.get_by_role("button", name="Saved", exact=True).click()
+    other.get_by_role("button", name="Delete the search Long texts").click()
+    expect(other.get_by_role("link", name="Long texts")).to_have_count(0)
+    other.get_by_role("button", name=re.compile("^Delete the collection Tables")).click()
+    expect(other.get_by_text("Nothing is saved yet")).to_be_visible()
+    assert site.ask("GET", "/api/v1/catalog/collections")["data"] == []
 
 
 def test_the_page_of_a_skill_tells_what_is_known_about_it_and_its_tags_lead_on(site: Site, visit: Open) -> None:

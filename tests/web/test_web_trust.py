@@ -45,7 +45,7 @@ def test_questions_of_runs_and_conversations_wait_in_one_place_with_all_that_the
     asking_site: Site, models: ScriptedModels, visit: Open, readable: Check, uncut: Check
 ) -> None:
     models.script(
-        Call("run_skill", {"name": "data-processor", "input": {"data": [{"city": "Turku"}]}}),
+        Call("run_skill", {"skill": "data-processor", "input": {"data": [{"city": "Turku"}]}}),
         Call("skill", {"skill": "data-processor"}),
         Say("Then not."),
     )

@@ -1,5 +1,7 @@
 """Access to a server: API keys with scopes, sign-in sessions, clients of OAuth, webhooks, organisations, and the audit log.
 
+And what callers keep for themselves: stars, collections and saved searches.
+
 The database has only hashes of keys. What a scope allows is decided by the entry points.
 """
 
@@ -21,6 +23,7 @@ from skillyard.access.audit_log import (
     record_audit,
     set_audit_subject,
 )
+from skillyard.access.collections import STARS, SavedSearch, SkillCollections
 from skillyard.access.credentials import (
     KEY_PREFIX,
     SCOPES,
@@ -51,6 +54,7 @@ __all__ = [
     "KEY_PREFIX",
     "OAUTH_SCOPES",
     "SCOPES",
+    "STARS",
     "TOKEN_PREFIX",
     "Actor",
     "ApiKey",
@@ -68,8 +72,10 @@ __all__ = [
     "OAuthStore",
     "Organisation",
     "Organisations",
+    "SavedSearch",
     "Scope",
     "SignInSessions",
+    "SkillCollections",
     "Webhook",
     "Webhooks",
     "acting_as",

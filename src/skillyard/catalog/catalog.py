@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from skillyard.catalog.configuration import Configuration, home_directory
 from skillyard.catalog.records import Changes, Root, SkillState
 from skillyard.catalog.roots import RootFolder, project_root
-from skillyard.catalog.scan import Progress, scan_root
+from skillyard.catalog.scan import Progress, scan_root, watch_folders
 from skillyard.catalog.skill import Skill
 from skillyard.catalog.state import (
     CatalogRequest,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from typing import Literal, Self
 
     from skillyard.catalog.records import SkillRow
+    from skillyard.catalog.user_changes import SkillSettings
     from skillyard.document import Profile
 
 
@@ -284,8 +285,6 @@ class SkillCatalog:
 
         `refresh` is called in place of this catalog's own, in a thread, by a caller that allows only one scan at a time.
         """
-        from skillyard.catalog.file_watch import watch_folders
-
         return watch_folders(self._watched, debounce_ms=debounce_ms, look_again_s=look_again_s, refresh=refresh or self.refresh)
 
     def with_statuses(self, overlay: Overlay) -> Self:
@@ -344,19 +343,33 @@ class SkillCatalog:
         """The name of the set of skills that is in use in this project; None where all are offered."""
         return settings_in(self._request, self.configuration).set_name or None
 
+    @property
+    def project_switches(self) -> SkillSettings:
+        """The user's switches with the set that this project uses, whatever set this process was given."""
+        return settings_in(self._request, self.configuration, session=False)
+
+    def check_set(self, name: str) -> None:
+        """Refuse a name that no set has here.
+
+        Raises:
+            SkillNotFound: there is no such set.
+        """
+        sets = self.configuration.skill_sets
+        if name not in sets:
+            raise SkillNotFound(
+                f"there is no set of skills {name!r}",
+                hint=f'write it in skillyard.toml, below [sets]: {name} = ["pdf", "docx"]',
+                candidates=nearest(name, sets),
+            )
+
     def use_set(self, name: str | None) -> None:
         """Offer only the skills of the set `[sets]` calls so, in this project, to this user; all with None.
 
         Raises:
             SkillNotFound: there is no such set.
         """
-        sets = self.configuration.skill_sets
-        if name is not None and name not in sets:
-            raise SkillNotFound(
-                f"there is no set of skills {name!r}",
-                hint=f'write it in skillyard.toml, below [sets]: {name} = ["pdf", "docx"]',
-                candidates=nearest(name, sets),
-            )
+        if name is not None:
+            self.check_set(name)
         save_chosen_set(self._request.data, project_key(self._request, self.configuration), name)
         self._apply_switches()
 

@@ -1,8 +1,9 @@
-"""Scan the root folders: walk each, reuse what the cache holds, read the rest.
+"""Scan the root folders: walk each, reuse what the cache holds, read the rest; and watch them for changes.
 
 The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when
 its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. A cache file
-that cannot be trusted (see `files.read_private_cache`), or that another version wrote, is ignored and written anew.
+that cannot be trusted (see `files.read_private_cache`), or that another version wrote, is ignored and written anew. Watching
+does not use up the watch descriptors of the machine.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard._version import __version__
@@ -23,7 +24,7 @@ from skillyard.catalog.summaries import LEGACY_FILE, FindSkillFiles, find_skill_
 from skillyard.files import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
-    from skillyard.catalog.records import FileStamp, SkillFacts
+    from skillyard.catalog.records import Changes, FileStamp, SkillFacts
     from skillyard.catalog.roots import RootFolder
     from skillyard.document import Profile
 
@@ -212,3 +213,65 @@ def _second_file_may_differ(root: str, cached: Snapshot) -> bool:
 def _may_differ(root: str, stamp: FileStamp, facts: SkillFacts) -> bool:
     """Whether METADATA.yml of a skill may have changed: of one without front matter, or that took it from there."""
     return _LEGACY in facts[4] or (_NO_HEADER in facts[4] and os.path.lexists(f"{root}/{stamp[0]}/{LEGACY_FILE}"))
+
+
+async def watch_folders(
+    watched: Callable[[], list[str]], *, debounce_ms: int, look_again_s: float, refresh: Callable[[], Changes]
+) -> AsyncIterator[Changes]:
+    """Call `refresh` when a file below one of the `watched` folders changes, and yield what is different.
+
+    Changes within `debounce_ms` milliseconds come as one. Every `look_again_s` seconds it is called anyway: a folder
+    may have appeared, and some file systems report nothing. Where the system has no watches left, that is all that happens.
+    """
+    import asyncio  # most processes watch nothing
+
+    while True:
+        folders = watched()
+        async with aclosing(_ticks(folders, debounce_ms, look_again_s)) as ticks:
+            async for _ in ticks:
+                changes = await asyncio.to_thread(refresh)
+                if changes.any or changes.problem:
+                    yield changes
+                if watched() != folders:
+                    break
+
+
+async def _ticks(folders: list[str], debounce_ms: int, look_again_s: float) -> AsyncGenerator[None, None]:
+    """Yield once when the watch has begun, then whenever a file changed or the time is up; end when watching is impossible."""
+    import asyncio
+
+    if folders:
+        try:
+            async with aclosing(_events(folders, debounce_ms, look_again_s)) as events:
+                async for _ in events:
+                    yield
+        except (OSError, ExceptionGroup):
+            pass  # no watches left, a root went away in between, or a file has a name that cannot be decoded
+    yield
+    await asyncio.sleep(look_again_s)
+
+
+async def _events(folders: list[str], debounce_ms: int, look_again_s: float) -> AsyncGenerator[None, None]:
+    import asyncio
+
+    from watchfiles import awatch  # its native part is only needed here
+
+    events = awatch(
+        *folders,
+        watch_filter=None,
+        debounce=debounce_ms,
+        step=min(50, debounce_ms),
+        rust_timeout=int(look_again_s * 1000),
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    )
+    first = asyncio.ensure_future(anext(events))
+    try:
+        await asyncio.sleep(0)  # lets the watch begin, so that the look that follows misses nothing
+        yield
+        await first
+        yield
+        async for _ in events:
+            yield
+    finally:
+        first.cancel()

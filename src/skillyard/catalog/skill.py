@@ -291,7 +291,7 @@ _TRIES: Final = 20
 
 
 @contextlib.contextmanager
-def pinned(skill: Skill) -> Iterator[Skill]:
+def held_version(skill: Skill) -> Iterator[Skill]:
     """The skill in the folder of its version instead of behind the link `current`; that folder is not deleted meanwhile.
 
     A skill that was not installed is returned unchanged.

@@ -2,7 +2,8 @@
 
 The first root wins, and within a root the first path. The others stay in the list as `shadowed`, with the winner in the reason.
 A folder that several links lead to is one skill, in the first of its places; an installed one is there as the installed one, at
-the place of the first such link.
+the place of the first such link. So is a copy of it that Skillyard put into a folder of coding agents, until it is edited: then
+it is a skill of its place, with a state of its own. Copies with the same content in folders of one source are one skill, too.
 A broken skill takes no name. A disabled skill keeps its name: disabling must not bring another skill to life.
 """
 
@@ -25,16 +26,19 @@ from skillyard.catalog.roots import (
 )
 from skillyard.catalog.scan import Progress, RootScan, scan_roots, without_garbage_collection
 from skillyard.catalog.skill import Skill
-from skillyard.catalog.user_changes import load_settings
+from skillyard.catalog.user_changes import load_copies, load_settings, real_place
 from skillyard.paths import real_path, slug
 
 if TYPE_CHECKING:
     from skillyard.catalog.records import FileStamp, Root, SkillFacts
-    from skillyard.catalog.user_changes import SkillSettings
+    from skillyard.catalog.user_changes import InstalledCopy, SkillSettings
     from skillyard.document import Profile
 
 
 _Place = tuple[int, "FileStamp", "SkillFacts"]  # which scan, where in its root, what was read there
+_Found = tuple[int, "FileStamp", "SkillFacts", "Root"]  # the same, and the root of its copy, where it is at the place of one
+_WITH_COPIES: Final = ("project", "user")
+"""The sources with a folder for each of several coding agents."""
 _Winner = tuple[str, "Root", "FileStamp"]  # who has a slug: its id, its root, and where it is below it
 _Folders = dict[tuple[str, int], "str | set[str]"]  # by slug and inode: the one folder as found, or the real paths of several
 
@@ -48,7 +52,8 @@ def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
     folders: _Folders = {}
     quiet = settings.enable_skills and not settings.disabled and settings.chosen is None
     states = settings.states
-    for index, stamp, facts in _places(scans):
+    digests: dict[str, str] = {}
+    for index, stamp, facts, at in _places(scans, settings.copies):
         root, source = scans[index].root, scans[index].root.source
         slug, problem = facts[0], facts[1]
         if problem is not None:
@@ -62,34 +67,83 @@ def rank(scans: Sequence[RootScan], settings: SkillSettings) -> list[SkillRow]:
             ids.add(skill_id)
             winners[slug] = (skill_id, root, stamp)
             status, reason = ("ok", None) if quiet else _switched(source, slug, root, settings)
+            if status == "ok" and not quiet and at is not root:  # an older version switched the copy
+                status, reason = _switched(at.source, slug, at, settings)
             state = settings.state(source, slug, root.path) if states else "automatic"
             rows.append((skill_id, status, reason, index, stamp, facts, state))
-        elif not _is_listed(folders, slug, root, stamp, winners[slug]):
+        elif not _is_listed(folders, slug, root, stamp, winners[slug]) and not _is_copy(root, stamp, winners[slug], digests):
             winner_id, winner_root, winner_stamp = winners[slug]
             reason = f"{winner_id} in {_folder(winner_root.location, winner_stamp)} has the same name and comes first"
-            rows.append((_free(skill_id, ids), "shadowed", reason, index, stamp, facts, "automatic"))
+            reason += _of_edits(settings, slug, (root, stamp), (winner_root, winner_stamp))
+            state = settings.state(source, slug, root.path) if states else "automatic"
+            rows.append((_free(skill_id, ids), "shadowed", reason, index, stamp, facts, state))
     for position in broken:
         rows[position] = _with_id(rows[position], scans, ids)
     return rows
 
 
-def _places(scans: Sequence[RootScan]) -> Iterator[_Place]:
-    """Every skill with the index of its scan, in order; an installed one once, where it or the first link to it is."""
+def _places(scans: Sequence[RootScan], copies: Mapping[str, InstalledCopy]) -> Iterator[_Found]:
+    """Every skill with the index of its scan, in order; an installed one once, where it or its first link or copy is."""
     installed = {
         stamp[5]: (index, stamp, facts)
         for index, scan in enumerate(scans)
         if scan.root.source == "installed"
         for stamp, facts in zip(scan.stamps, scan.facts, strict=True)
     }
+    by_id = {place[1][0].partition("/")[0]: place for place in installed.values()} if copies else {}
     placed: set[int] = set()
     for index, scan in enumerate(scans):
+        below = _below(scan.root, copies) if by_id else {}
         for stamp, facts in zip(scan.stamps, scan.facts, strict=True):
-            place = installed.get(stamp[5]) if installed else None
-            if place is None or not _is_same_folder(scan.root, stamp, scans[place[0]].root, place[1]):
-                yield index, stamp, facts
-            elif stamp[5] not in placed:
-                placed.add(stamp[5])
-                yield place
+            place, at = (installed.get(stamp[5]) if installed else None), None
+            if place is not None and not _is_same_folder(scan.root, stamp, scans[place[0]].root, place[1]):
+                place = None
+            if place is None and (copy := below.get(stamp[0])) and _digest(_folder(scan.root.path, stamp)) == copy.digest:
+                place, at = by_id.get(copy.skill_id), scan.root
+            if place is None:
+                yield index, stamp, facts, scan.root
+            elif place[1][5] not in placed:
+                placed.add(place[1][5])
+                yield (*place, at or scans[place[0]].root)
+
+
+def _below(root: Root, copies: Mapping[str, InstalledCopy]) -> dict[str, InstalledCopy]:
+    """The copies below a root, by their folder relative to it."""
+    start = real_path(root.path).rstrip("/") + "/"
+    return {path[len(start) :]: copy for path, copy in copies.items() if path.startswith(start)}
+
+
+def _is_copy(root: Root, stamp: FileStamp, winner: _Winner, digests: dict[str, str]) -> bool:
+    """Whether it has the content of the winner, both in folders of this project, or of this user; `digests` by folder."""
+    _, winner_root, winner_stamp = winner
+    if root.source != winner_root.source or root.source not in _WITH_COPIES or root.variable or winner_root.variable:
+        return False
+    if stamp[3] != winner_stamp[3]:
+        return False
+    one, other = _folder(root.path, stamp), _folder(winner_root.path, winner_stamp)
+    if other not in digests:
+        digests[other] = _digest(other)
+    return bool(digests[other]) and digests[other] == _digest(one)
+
+
+def _of_edits(settings: SkillSettings, slug: str, one: tuple[Root, FileStamp], winner: tuple[Root, FileStamp]) -> str:
+    """What is to be said where one of two namesakes is an edited copy of the installed one."""
+    if not settings.copies:
+        return ""
+    copies = [real_place(_folder(root.path, stamp)) in settings.copies for root, stamp in (one, winner)]
+    which = "this" if copies[0] else "that" if copies[1] and one[0].source == "installed" else ""
+    edited = f": {which} is an edited copy of the installed one, with a state of its own until `skillyard adopt {slug}`"
+    return edited if which else ""
+
+
+def _digest(folder: str) -> str:
+    """The digest of a folder; empty when it cannot be read."""
+    from skillyard.packages import tree_digest  # only where there are copies
+
+    try:
+        return tree_digest(folder)
+    except OSError:
+        return ""
 
 
 def _switched(source: str, slug: str, root: Root, settings: SkillSettings) -> Verdict:
@@ -201,13 +255,20 @@ def scan_catalog(request: CatalogRequest, progress: Progress | None, *, before: 
         return CatalogState(configuration, profile, scans, rank(scans, settings_in(request, configuration)))
 
 
-def settings_in(request: CatalogRequest, configuration: Configuration) -> SkillSettings:
+SET_VARIABLE: Final = "SKILLYARD_SET"
+"""The environment variable that gives one process a set of skills."""
+
+
+def settings_in(request: CatalogRequest, configuration: Configuration, *, session: bool = True) -> SkillSettings:
     """The switches of the user, with the set of skills that is in use in the project, or in this process by `SKILLYARD_SET`.
 
-    A set that is not there any more leaves all skills as they are.
+    Without `session` what this process was given does not count. A set that is not there any more leaves all skills as they
+    are.
     """
     settings = load_settings(request.data)
-    name = request.environ.get("SKILLYARD_SET", "").strip() or settings.sets.get(project_key(request, configuration), "")
+    given = request.environ.get(SET_VARIABLE, "").strip() if session else ""
+    name = given or settings.sets.get(project_key(request, configuration), "")
+    settings = settings._replace(copies=load_copies(request.data))
     if name not in configuration.skill_sets:
         return settings
     chosen = (word if ":" in word else slug(word) for word in configuration.skill_sets[name])

@@ -28,6 +28,7 @@ _PLACED: Final = ("project", "config")
 
 _NO_SETS: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_STATES: Final[Mapping[str, SkillState]] = MappingProxyType({})
+_NO_COPIES: Final[Mapping[str, InstalledCopy]] = MappingProxyType({})
 _KEPT_STATES: Final = ("pinned", "name-only", "manual")
 
 
@@ -51,11 +52,19 @@ class DisabledSkill(NamedTuple):
         return self.root is None and self.skill.partition(":")[0] in _PLACED
 
 
+class InstalledCopy(NamedTuple):
+    """A copy of an installed skill in a folder of coding agents: of which, and the digest it was made with."""
+
+    skill_id: str
+    digest: str
+
+
 class SkillSettings(NamedTuple):
     """The switches: one for all skills, the keys of those that are disabled, and of those that are enabled.
 
     `states` has the other states that a user gave to skills, by key, and `sets` the set of skills that each project uses. Where
-    one is in use, `set_name` is its name, and `chosen` has the slugs and ids of its skills: no others are offered.
+    one is in use, `set_name` is its name, and `chosen` has the slugs and ids of its skills: no others are offered. `copies` are
+    those of installed skills in folders of coding agents, by real path.
     """
 
     enable_skills: bool = True
@@ -65,6 +74,7 @@ class SkillSettings(NamedTuple):
     sets: Mapping[str, str] = _NO_SETS
     set_name: str = ""
     chosen: frozenset[str] | None = None
+    copies: Mapping[str, InstalledCopy] = _NO_COPIES
 
     def state(self, source: str, slug: str, root: str) -> SkillState:
         """What is wanted of the skill with this slug below `root` while it is on."""
@@ -85,6 +95,13 @@ class SkillSettings(NamedTuple):
         if self.chosen is not None and not self.chosen & {slug, old}:
             return f"not in the set {self.set_name!r}, which is in use here; `skillyard use --none` offers all skills"
         return None
+
+    def kept_out(self, source: str, slug: str, root: str) -> str | None:
+        """Why agents that offer all that is in their folders are not to have this skill; None when they may."""
+        if reason := self.reason(source, slug, root):
+            return reason
+        manual = self.state(source, slug, root) == "manual"
+        return f"manual, for people only; `skillyard state {source}:{slug} automatic` offers it" if manual else None
 
     def switched_off(self) -> tuple[DisabledSkill, ...]:
         """Every skill that is disabled one by one, in order, also where it cannot be seen from here."""
@@ -117,6 +134,40 @@ def load_settings(data: str) -> SkillSettings:
     sets = values.get("sets")
     used = {project: name for project, name in sets.items() if isinstance(name, str)} if isinstance(sets, dict) else {}
     return SkillSettings(values.get("enableSkills") is not False, off, on, states, used)
+
+
+_LINKS: Final = "agent-links.json"
+"""What `coding_agents.SkillLinks` writes; of it only this much is read here, without its room: every list is shown with it."""
+_LARGEST_LINKS: Final = 16 * 1024 * 1024
+
+
+def load_copies(data: str) -> dict[str, InstalledCopy]:
+    """The copies of installed skills in folders of coding agents, by real path; none where the list cannot be understood."""
+    path = f"{data}/{_LINKS}"
+    if not os.path.lexists(path):
+        return {}
+    from skillyard.files import read_limited
+    from skillyard.plain_json import read_json
+
+    try:
+        values = read_json(read_limited(path, _LARGEST_LINKS).decode())
+    except (OSError, ValueError, FileTooLarge):
+        return {}
+    listed = values.get("links") if isinstance(values, dict) else None
+    copies: dict[str, InstalledCopy] = {}
+    for one in listed if isinstance(listed, list) else ():
+        if not isinstance(one, dict) or one.get("withdrawn"):
+            continue
+        match one.get("path"), one.get("skill_id"), one.get("digest"):
+            case str(place), str(skill_id), str(digest):
+                copies[real_place(place)] = InstalledCopy(skill_id, digest)
+    return copies
+
+
+def real_place(path: str) -> str:
+    """A path whose folder is its real one, and whose last part is as it is, also where that is a link."""
+    folder, name = os.path.split(path)
+    return f"{real_path(folder).rstrip('/')}/{name}"
 
 
 Withdrawal = Literal["deprecated", "withdrawn", "yanked"]

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from skillyard.catalog.state import SET_VARIABLE
 from skillyard.cli.screen import ScanProgress, UsageProblem, require_existing
 from skillyard.errors import DatabaseUnavailable, InvalidConfiguration, InvalidInput, SkillNotFound, ValueRefused
 from skillyard.library import Catalog
@@ -58,8 +59,16 @@ def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> C
     return discover_catalog(arguments, roots=arguments.root, installed=installed)
 
 
-def discover_catalog(arguments: argparse.Namespace, *, roots: Sequence[str] | None, installed: bool = False) -> Catalog:
-    """Scan the roots, or the default ones when there are none; problems with a root are reported on standard error."""
+def discover_catalog(
+    arguments: argparse.Namespace, *, roots: Sequence[str] | None, installed: bool = False, skill_set: str | None = None
+) -> Catalog:
+    """Scan the roots, or the default ones when there are none; problems with a root are reported on standard error.
+
+    `skill_set` is in use in this process, whichever the project uses.
+
+    Raises:
+        SkillNotFound: there is no such set.
+    """
     screen: Screen = arguments.screen
     project = arguments.project
     if project is not None:
@@ -68,8 +77,15 @@ def discover_catalog(arguments: argparse.Namespace, *, roots: Sequence[str] | No
         raise UsageProblem("a root without a name", hint="name a folder of skills")
     with ScanProgress(screen) as progress:
         catalog = Catalog.discover(
-            roots=roots, cwd=project, cache=not arguments.no_cache, progress=progress, installed=installed
+            roots=roots,
+            cwd=project,
+            environ=None if skill_set is None else {**os.environ, SET_VARIABLE: skill_set},
+            cache=not arguments.no_cache,
+            progress=progress,
+            installed=installed,
         )
+    if skill_set is not None:
+        catalog.check_set(skill_set)  # else every skill would be offered
     for root in catalog.roots:
         if root.reason and ((roots and root.source != "installed") or root.status not in ("ok", "missing")):
             screen.note(f"warning: {root.path}: {root.reason}")

@@ -29,7 +29,8 @@ _LARGEST: Final = 16 * 1024 * 1024
 
 LinkForm = Literal["link", "copy"]
 LinkState = Literal["ok", "edited", "missing", "foreign", "withdrawn"]
-"""As it was made; a copy that was edited; no longer there; something else in its place; without its uninstalled skill."""
+"""As it was made; a copy that was edited; no longer there; something else in its place; away, as its skill is uninstalled, off,
+manual, or not in the set that its project uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class SkillLink(WireForm):
     """One skill in one folder of agents: the `path` it stands at, the folder it stands for, and who wanted it there.
 
     `skill_id` is that of an installed skill, whose changes are followed; `digest` that of a copy when it was made.
+    `left_out_by` is the set that its project uses and that does not have it: until that ends it stays withdrawn.
     """
 
     path: str
@@ -47,6 +49,7 @@ class SkillLink(WireForm):
     skill_id: str | None = field(default=None, metadata=wire(omit_empty=True))
     digest: str | None = field(default=None, metadata=wire(omit_empty=True))
     withdrawn: bool = False
+    left_out_by: str | None = field(default=None, metadata=wire(omit_empty=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class LinkReport(WireForm):
     path: str
     name: str
     agents: tuple[str, ...]
-    status: Literal["linked", "copied", "unchanged", "updated", "removed", "kept", "refused"]
+    status: Literal["linked", "copied", "unchanged", "updated", "removed", "kept", "withheld", "refused"]
     reason: str | None = field(default=None, metadata=wire(omit_empty=True))
 
 
@@ -129,12 +132,21 @@ class SkillLinks:
         return _of_project(there, project)[0]
 
     def add(
-        self, name: str, source: str, folders: Sequence[SkillsFolder], *, skill_id: str | None = None, copy: bool = False
+        self,
+        name: str,
+        source: str,
+        folders: Sequence[SkillsFolder],
+        *,
+        skill_id: str | None = None,
+        copy: bool = False,
+        withheld: str | None = None,
+        left_out_by: str | None = None,
     ) -> tuple[LinkReport, ...]:
         """Put the skill in the folder `source` into each of `folders`; what cannot be done is reported, the rest is.
 
         An entry that is there already gets the agents added that are new, also when its folder is reached by another path
-        now. An unedited copy is brought up to date, and stays a copy while other agents have it.
+        now. An unedited copy is brought up to date, and stays a copy while other agents have it. `withheld` says why agents
+        may not have it now, perhaps for a set (`left_out_by`): it is only noted, and comes when that has ended.
         """
         reports: list[LinkReport] = []
         with self._changing() as links:
@@ -145,6 +157,10 @@ class SkillLinks:
                 form: LinkForm = "copy" if copy or folder.copies or copied else "link"
                 agents = tuple(dict.fromkeys([*(known.agents if known else ()), *folder.agents]))
                 wanted = SkillLink(path, name, source, form, agents, skill_id)
+                if withheld and (known is None or known.withdrawn):
+                    links[path] = replace(wanted, withdrawn=True, left_out_by=left_out_by)
+                    reports.append(LinkReport(path, name, folder.agents, "withheld", withheld))
+                    continue
                 made, report = _tried(wanted, lambda wanted=wanted, known=known: _put(wanted, known))  # type: ignore[misc]
                 if made is not None:
                     links[path] = made
@@ -188,18 +204,20 @@ class SkillLinks:
             )
         return tuple(reports)
 
-    def follow(self, skill_id: str, current: str | None, *, forget: bool = False) -> tuple[LinkReport, ...]:
-        """Bring what stands for an installed skill to its current version, in the folder `current`, or withdraw it.
+    def follow(self, is_away: Callable[[SkillLink], bool | None], *, forget: bool = False) -> tuple[LinkReport, ...]:
+        """Bring entries to what their skill is now, or withdraw those whose skill `is_away`; None leaves one as it is.
 
-        With `current` None the skill was uninstalled: links and unedited copies go, and come back when it does, unless
-        `forget`. Returned is only what could not be done.
+        A skill is away when it was uninstalled, is off or manual: links and unedited copies go, and come back when it does,
+        unless `forget`. Returned is only what could not be done.
         """
-        if not self.path.exists() or not any(link.skill_id == skill_id for link in self._load().values()):
+        if not self.path.exists() or all(is_away(link) is None for link in self._load().values()):
             return ()
         problems: list[LinkReport] = []
         with self._changing() as links:
-            for link in [one for one in links.values() if one.skill_id == skill_id]:
-                if current is None:
+            for link in list(links.values()):
+                if (away := is_away(link)) is None or (link.left_out_by and not away):
+                    continue
+                if away:
                     gone = forget or link_state(link) == "missing"  # by hand, perhaps with its whole project
                     done, report = _tried(link, lambda link=link: _take(link, force=False))  # type: ignore[misc]
                     after = None if gone else replace(link, withdrawn=True)
@@ -213,6 +231,31 @@ class SkillLinks:
                 else:
                     links[link.path] = after
         return tuple(problems)
+
+    def follow_set(
+        self, folders: Iterable[str], name: str | None, is_chosen: Callable[[SkillLink], bool]
+    ) -> tuple[LinkReport, ...]:
+        """Take what is not in the set `name` out of these folders of agents, and free what sets have left out and this has.
+
+        What is freed comes back when it is followed; `name` is None where no set is in use. Returned is what became of each
+        entry that left, or could not.
+        """
+        real = {real_path(folder) for folder in folders}
+        reports: list[LinkReport] = []
+        if not self.path.exists():
+            return ()
+        with self._changing() as links:
+            for link in [one for one in links.values() if real_path(os.path.dirname(one.path)) in real]:
+                left_out_by = None if name is None or is_chosen(link) else name
+                if left_out_by is None or link.withdrawn:
+                    links[link.path] = replace(link, left_out_by=left_out_by)
+                elif link_state(link) != "missing":  # what was removed by hand stays so
+                    done, report = _tried(link, lambda link=link: _take(link, force=False))  # type: ignore[misc]
+                    if done is not None:
+                        links[link.path] = replace(link, withdrawn=True, left_out_by=left_out_by)
+                        report = replace(report, reason=f"it is not in the set {name!r}")
+                    reports.append(report)
+        return tuple(reports)
 
     def accept(self, link: SkillLink) -> None:
         """Take a copy as it is now for unedited, since its content was made a version; and other copies with that content."""
@@ -287,7 +330,8 @@ def _read(values: dict[str, object]) -> SkillLink:
     path, name, source = map(str, texts)
     skill_id, digest = (str(values[key]) if values.get(key) else None for key in ("skill_id", "digest"))
     made: LinkForm = "copy" if form == "copy" else "link"
-    return SkillLink(path, name, source, made, tuple(map(str, agents)), skill_id, digest, bool(values.get("withdrawn")))
+    by = str(values["left_out_by"]) if values.get("left_out_by") else None
+    return SkillLink(path, name, source, made, tuple(map(str, agents)), skill_id, digest, bool(values.get("withdrawn")), by)
 
 
 _Done = tuple[SkillLink, Literal["linked", "copied", "unchanged", "updated", "removed"]]
@@ -324,7 +368,8 @@ def _tried(link: SkillLink, change: Callable[[], _Done]) -> tuple[SkillLink | No
 def _put(wanted: SkillLink, known: SkillLink | None) -> _Done:
     """Make the entry, or bring the one that is there up to date."""
     if known is not None and (known.source, known.form) == (wanted.source, wanted.form):
-        return _refresh(replace(known, agents=wanted.agents, withdrawn=known.withdrawn or link_state(known) == "missing"))
+        away = known.withdrawn or link_state(known) == "missing"
+        return _refresh(replace(known, agents=wanted.agents, withdrawn=away, left_out_by=None))
     if known is not None and link_state(known) == "ok":  # a link becomes a copy, or stands for another skill of this name
         _take(known, force=False)
     elif os.path.lexists(wanted.path):

@@ -24,6 +24,7 @@ from skillyard.permissions import WORKSPACE_TOOL_NAMES
 from skillyard.prompt import count_tokens
 from skillyard.sandbox import listen_to_output
 from skillyard.text import sanitize, shorten, single_line
+from skillyard.tools.arguments import named_skill
 from skillyard.tracing import open_span
 
 if TYPE_CHECKING:
@@ -132,12 +133,7 @@ _SHOWN_CHARACTERS: Final = 4_000
 _FILES_SHOWN: Final = 50  # of one call
 _RULING: Final = 500  # characters
 _REFUSED: Final = ("permission_denied", "approval_rejected")
-_SKILL_ARGUMENTS: Final[Mapping[str, str]] = {
-    "skill": "skill",
-    "skills_load": "name",
-    "read_skill_file": "skill_name",
-    "run_skill": "name",
-}
+_OVER_SKILLS: Final = ("skill", "skills_load", "read_skill_file", "run_skill")
 _USAGE_EVENTS: Final[Mapping[str, Any]] = {"skill": "loaded", "skills_load": "loaded", "read_skill_file": "read"}
 _log = logging.getLogger(__name__)
 
@@ -230,8 +226,8 @@ class TurnReporter:
                 given = json.loads(given)
             except (ValueError, RecursionError):
                 return None
-        named = given.get(_SKILL_ARGUMENTS.get(call.tool, ""), given.get("name")) if isinstance(given, Mapping) else None
-        skill = self.tools.find(named) if isinstance(named, str) and call.tool in _SKILL_ARGUMENTS else None
+        named = named_skill(given) if isinstance(given, Mapping) else None
+        skill = self.tools.find(named) if isinstance(named, str) and call.tool in _OVER_SKILLS else None
         return skill if skill is not None and skill.status == "ok" else None
 
     def _skill_of(self, call: RequestedCall) -> str | None:

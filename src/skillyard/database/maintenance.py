@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Table
 
-HEAD: Final = "r0009"
+HEAD: Final = "r0010"
 """The newest revision in `migrations/versions`."""
 OLDEST: Final = "r0001"
 """The oldest revision whose programs still work with the tables of `HEAD`: every migration since then only adds."""

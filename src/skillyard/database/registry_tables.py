@@ -1,6 +1,6 @@
 """The tables of the registry: what is installed, in which versions, from where, what was done about it; and their index.
 
-Agents, keys and the audit log stand beside them, and what a hub shows beside its skills: stars, counts, tags. As in
+Agents, keys and the audit log stand beside them, and what people add to skills: stars, collections, counts, tags. As in
 `tables.py`, a change needs a migration.
 
 The index finds a part of a word among very many skills: by the trigrams of their id, name and description. In PostgreSQL that
@@ -258,7 +258,26 @@ audit_events: Final = Table(
     Index(None, "subject", "at"),
     Index(None, "actor", "at"),
 )
-skill_stars: Final = Table(
+collected_skills: Final = Table(  # skills that somebody marked, with a star or under a name
+    "collected_skills",
+    METADATA,
+    Column("owner", SafeText, primary_key=True),
+    Column("collection", SafeText, primary_key=True),  # its name; empty: the skills with a star
+    Column("skill_id", SafeText, primary_key=True),  # of the catalog: user:pdf
+    Column("added_at", Instant, nullable=False),
+    Index(None, "collection", "skill_id"),
+)
+
+saved_searches: Final = Table(  # searches and filters of the catalog that somebody keeps under a name
+    "saved_searches",
+    METADATA,
+    Column("owner", SafeText, primary_key=True),
+    Column("name", SafeText, primary_key=True),
+    Column("search", JSON(none_as_null=True), nullable=False),
+    Column("saved_at", Instant, nullable=False),
+)
+
+Table(  # of programs before r0010: what they wrote until then is in `collected_skills`
     "skill_stars",
     METADATA,
     Column("skill_id", SafeText, ForeignKey("skill_definitions.skill_id", ondelete="CASCADE"), primary_key=True),

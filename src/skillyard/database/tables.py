@@ -405,6 +405,7 @@ usage_by_dimension: Final = Table(  # the same, added up again for each dimensio
     Column("skill_id", SafeText, primary_key=True),  # that of a version, else empty
     Column("model", SafeText, primary_key=True),
     *_usage_columns(),
+    Index(None, "dimension", "key", "day", "runs", "loaded"),  # all that lists of skills read
 )
 
 for _order in (runs.c.created_at, turns.c.created_at, skill_usage.c.counted):

@@ -295,13 +295,16 @@ def read_with_recovery(text: str, *, first_line: int = 1) -> Recovered:
     try:
         return Recovered(read_yaml(text, first_line=first_line), text)
     except YamlProblem as problem:
-        if problem.rule not in _RECOVERABLE:
+        recovered = _recover(text, _alone(problem), first_line) if problem.rule in _RECOVERABLE else None
+        if recovered is None:
             raise
-        first = problem
-    recovered = _recover(text, first, first_line)
-    if recovered is None:
-        raise first
-    return recovered
+        return recovered
+
+
+def _alone(problem: YamlProblem) -> YamlProblem:
+    """The problem without the frames it came through: in a variable of one of them they and the parser stay in memory."""
+    problem.__context__ = None
+    return problem.with_traceback(None)
 
 
 def _recover(text: str, problem: YamlProblem, first_line: int) -> Recovered | None:
@@ -322,7 +325,7 @@ def _recover(text: str, problem: YamlProblem, first_line: int) -> Recovered | No
         except YamlProblem as next_problem:
             if next_problem.rule not in _RECOVERABLE:
                 return None
-            problem = next_problem
+            problem = _alone(next_problem)
     return None
 
 

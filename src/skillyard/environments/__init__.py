@@ -11,7 +11,14 @@ from skillyard.environments.grants import NO_GRANT, GrantBook, SkillGrant
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.environments.declared import DeclaredNeeds, Requirements, declared_needs, read_requirements
+    from skillyard.environments.declared import (
+        DeclaredNeeds,
+        Requirements,
+        ScriptBlock,
+        declared_needs,
+        read_requirements,
+        read_script_block,
+    )
     from skillyard.environments.installer import (
         CacheReport,
         environments_folder,
@@ -28,7 +35,6 @@ if TYPE_CHECKING:
         require_programs,
         with_registries,
     )
-    from skillyard.environments.script_block import ScriptBlock, read_script_block
 
 __all__ = [
     "NO_GRANT",
@@ -62,12 +68,18 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "declared": ("DeclaredNeeds", "Requirements", "declared_needs", "read_requirements"),
+        "declared": (
+            "DeclaredNeeds",
+            "Requirements",
+            "ScriptBlock",
+            "declared_needs",
+            "read_requirements",
+            "read_script_block",
+        ),
         "installer": ("CacheReport", "environments_folder", "index_settings", "prune_environments"),
         "locked_packages": ("find_npm", "find_uv"),
         "program_table": ("find_program",),
         "proposal": ("ProposedItem", "SkillNeeds", "missing_hint", "session_hint", "skill_needs"),
         "provision": ("EnvironmentRequest", "SkillGrants", "granted_programs", "require_programs", "with_registries"),
-        "script_block": ("ScriptBlock", "read_script_block"),
     },
 )

@@ -3,31 +3,135 @@
 `# /// script` of one Python script; `requirements.txt` and `pyproject.toml` (`[project] dependencies`), `package.json`
 (`dependencies`), in the skill's folder and in `scripts/`; `requires.packages` and `requires.bins` in SKILL.md. What is written
 there in a form that names no package (an address, a path, an option) is left out and reported.
+
+The block of a script (PEP 723) is located by one pass over the lines, and what it lists is parsed by `packaging`, the library
+that pip itself uses. Only the canonical form of what was parsed is used further, never the text that a stranger wrote.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillyard.environments.grants import NO_GRANT, SkillGrant, npm_package, program_name, python_package
+from skillyard.environments.grants import (
+    LONGEST_REQUIREMENT,
+    NO_GRANT,
+    UNSAFE_CHARACTERS,
+    SkillGrant,
+    canonical_requirement,
+    npm_package,
+    program_name,
+    python_package,
+)
 from skillyard.environments.program_table import PROGRAMS
-from skillyard.environments.script_block import ScriptBlock, read_script_block
-from skillyard.errors import FileMissing, FileProblem, InvalidInput
+from skillyard.errors import FileMissing, FileProblem, InvalidInput, NotExecutable
 from skillyard.paths import read_inside
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.document import Document
 
+SOURCE_LIMIT: Final = 2 * 1024 * 1024
+"""The bytes of a script in which its block is looked for."""
+_BLOCK_LIMIT: Final = 32 * 1024  # characters of one block
+_MARK: Final = b"# /// script"
+_OPENING: Final = re.compile(r"# /// [a-zA-Z0-9-]+")
+_HINT: Final = "see packaging.python.org, inline script metadata: dependencies is a list of requirements by name"
 _SCRIPT_LIMIT: Final = 20 * 1024 * 1024
 _FILE_LIMIT: Final = 256 * 1024
 _FOLDERS: Final = ("", "scripts/")
 _MOST: Final = 200
 _LONGEST_LINE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptBlock:
+    """The packages a script needs, in the canonical form of their requirements, and which Pythons it is for (empty: any)."""
+
+    dependencies: tuple[str, ...] = ()
+    requires_python: str = ""
+
+    def allows(self, version: tuple[int, int, int]) -> bool:
+        """Whether a Python of this version fits `requires-python`.
+
+        Raises:
+            NotExecutable: `requires-python` is not a list of version specifiers (PEP 440).
+        """
+        if not self.requires_python:
+            return True
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet  # only for scripts with a block
+
+        try:
+            return SpecifierSet(self.requires_python).contains(".".join(map(str, version)), prereleases=True)
+        except InvalidSpecifier:
+            raise NotExecutable(
+                f"requires-python {self.requires_python!r} cannot be understood", hint="for example >=3.11"
+            ) from None
+
+
+def read_script_block(source: bytes) -> ScriptBlock:
+    """The block of type `script` in a Python file; an empty one when there is none.
+
+    Raises:
+        NotExecutable: there are several, one lies behind the first `SOURCE_LIMIT` bytes or is over 32 KiB, it is not TOML, or
+            it requires something other than packages by name.
+    """
+    if _MARK not in source:
+        return ScriptBlock()
+    if source.find(_MARK, SOURCE_LIMIT - len(_MARK)) >= 0:
+        raise NotExecutable(
+            f"a `# /// script` block lies behind the first {SOURCE_LIMIT >> 20} MiB of the script",
+            hint="put it at the beginning",
+        )
+    blocks = _blocks(source[:SOURCE_LIMIT].decode("utf-8", "replace"))
+    if not blocks:
+        return ScriptBlock()
+    if len(blocks) > 1:
+        raise NotExecutable("the script has several `# /// script` blocks", hint="keep one")
+    if len(blocks[0]) > _BLOCK_LIMIT:
+        raise NotExecutable(f"the `# /// script` block is over {_BLOCK_LIMIT // 1024} KiB", hint="name fewer packages")
+    return _parsed(blocks[0])
+
+
+def _blocks(source: str) -> list[str]:
+    """The TOML of every block of type `script`: from its first line to the last `# ///` of the same run of comment lines."""
+    lines = source.replace("\r\n", "\n").split("\n")
+    blocks: list[str] = []
+    at = 0
+    while at < len(lines):
+        if not _OPENING.fullmatch(lines[at]):
+            at += 1
+            continue
+        end, closing = at + 1, 0
+        while end < len(lines) and (lines[end] == "#" or lines[end].startswith("# ")):
+            if lines[end] == "# ///" and end > at + 1:
+                closing = end
+            end += 1
+        if closing and lines[at] == "# /// script":
+            blocks.append("\n".join(line[2:] for line in lines[at + 1 : closing]))
+        at = closing + 1 if closing else end  # no block that begins further on in this run has an end either
+    return blocks
+
+
+def _parsed(text: str) -> ScriptBlock:
+    import tomllib  # only for scripts with a block
+
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits is a plain ValueError
+        raise NotExecutable(f"the `# /// script` block is not TOML: {error}", hint=_HINT) from None
+    required, python = data.get("dependencies", []), data.get("requires-python", "")
+    if not isinstance(required, list) or not all(isinstance(item, str) for item in required) or not isinstance(python, str):
+        raise NotExecutable("the `# /// script` block does not list its dependencies as text", hint=_HINT)
+    if len(required) > _MOST:
+        raise NotExecutable(f"the `# /// script` block names {len(required)} packages", hint=f"name at most {_MOST}")
+    if len(python) > LONGEST_REQUIREMENT or UNSAFE_CHARACTERS.search(python):
+        raise NotExecutable(f"requires-python {python[:100]!r} cannot be understood", hint="for example >=3.11")
+    return ScriptBlock(tuple(canonical_requirement(item.strip(" \t")) for item in required), python.strip())
 
 
 @dataclass(frozen=True, slots=True)

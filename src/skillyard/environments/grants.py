@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.catalog.configuration import home_directory
 from skillyard.catalog.user_changes import switch_key
-from skillyard.environments.script_block import canonical_requirement
 from skillyard.errors import InvalidConfiguration, InvalidInput, NotExecutable
 from skillyard.wire import WireForm
 
@@ -28,6 +27,11 @@ if TYPE_CHECKING:
 _FILE: Final = "environments.json"
 _LARGEST: Final = 4 * 1024 * 1024
 _MOST: Final = 200
+LONGEST_REQUIREMENT: Final = 1_000
+"""Characters of the requirement of one package."""
+# A canonical requirement is one line of these; neither an option nor a comment nor a variable of a requirements file fits in.
+_CANONICAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\[\],<>=!~*+ ;()\"'-]*")
+UNSAFE_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _DISTRIBUTION: Final = re.compile(r"[A-Za-z0-9._-]+")
 _NPM: Final = re.compile(
     r"(?P<name>(?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~-][A-Za-z0-9._~-]{0,200})"
@@ -322,3 +326,26 @@ def _parsed(path: str) -> dict[str, SkillGrant]:
         message = error.message if isinstance(error, InvalidInput) else "it is not the list of grants that Skillyard writes"
         hint = "correct the file, or remove it and grant again with `skillyard environment allow`"
         raise InvalidConfiguration(f"{path}: {message}", hint=hint, file=path) from None
+
+
+def canonical_requirement(written: str) -> str:
+    """A requirement of a Python package as `packaging` writes it: a name, extras, versions and a marker; nothing else.
+
+    Raises:
+        NotExecutable: it is something else: an address, a path, an option.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement  # only for scripts with packages
+
+    refused = NotExecutable(
+        f"the dependency {written[:200]!r} is not a package by name", hint="addresses, paths and options are not installed"
+    )
+    if len(written) > LONGEST_REQUIREMENT or UNSAFE_CHARACTERS.search(written):
+        raise refused
+    try:
+        requirement = Requirement(written)
+    except (InvalidRequirement, RecursionError):
+        raise refused from None
+    canonical = str(requirement)
+    if requirement.url is not None or not _CANONICAL.fullmatch(canonical) or "--" in canonical:
+        raise refused
+    return canonical

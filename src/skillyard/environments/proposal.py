@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from skillyard.environments.declared import declared_needs
+from skillyard.environments.declared import declared_needs, read_script_block
 from skillyard.environments.grants import (
     NO_GRANT,
     NPM_WORD,
@@ -37,7 +37,6 @@ from skillyard.environments.program_table import (
     install_hint,
     npm_package_of,
 )
-from skillyard.environments.script_block import read_script_block
 from skillyard.environments.script_uses import (
     TEXT_LIMIT,
     Imported,

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from skillyard.environments.declared import declared_needs, script_block
+from skillyard.environments.declared import ScriptBlock, declared_needs, script_block
 from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantBook, SkillGrant, union_of
 from skillyard.environments.installer import index_settings, registry_variables, text_digest
 from skillyard.environments.locked_packages import NodePackages, PythonInterpreter, PythonPackages, require_python
 from skillyard.environments.program_table import PROGRAMS, browser_builds, find_program, install_hint
-from skillyard.environments.script_block import ScriptBlock
 from skillyard.errors import DependenciesUnavailable
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.sandbox.runtimes import is_system

@@ -292,9 +292,9 @@ class Executor:
             SandboxUnavailable: nothing here can enforce its policy.
             PermissionDenied: its content is not what the request's `digest` says.
         """
-        from skillyard.catalog.skill import pinned
+        from skillyard.catalog.skill import held_version
 
-        with pinned(request.skill) as skill:
+        with held_version(request.skill) as skill:
             return await self._run(replace(request, skill=skill), skill.document())
 
     async def _run(self, request: RunRequest, document: Document) -> Run:

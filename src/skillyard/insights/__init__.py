@@ -20,23 +20,26 @@ from skillyard.insights.report import (
     period_starts,
 )
 from skillyard.insights.timeline import Timeline, TimelineSpan, run_timeline, runs_of, turn_timeline
-from skillyard.insights.totals import BUCKET_BOUNDS_MS, count_usage
+from skillyard.insights.totals import BUCKET_BOUNDS_MS, USED_DAYS, SkillUse, count_usage, read_uses
 
 __all__ = [
     "BUCKET_BOUNDS_MS",
     "DIMENSIONS",
+    "USED_DAYS",
     "Dimension",
     "InsightReport",
     "InsightRow",
     "InsightSettings",
     "Insights",
     "ModelPrice",
+    "SkillUse",
     "Timeline",
     "TimelineSpan",
     "UsageFigures",
     "UsagePeriod",
     "count_usage",
     "period_starts",
+    "read_uses",
     "run_timeline",
     "runs_of",
     "turn_timeline",

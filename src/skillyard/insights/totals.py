@@ -1,5 +1,7 @@
 """Adding up what has ended: runs, turns and the usage of skills, each once, by day and combination, and by day and dimension.
 
+`read_uses` says of skills how often and when last they were used, as lists of skills show it.
+
 Rows of one dimension alone are few however many runs there are, and most reports need no others.
 A row of the records that is added is marked in the same transaction, so that nothing is counted twice or left out, however
 late it was written and whichever process counts. Days are those of UTC.
@@ -10,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import func, select, update
+from sqlalchemy import case, func, select, update
 
 from skillyard.database import (
     USAGE_BUCKETS,
@@ -30,6 +33,7 @@ from skillyard.database import (
     usage_totals,
 )
 from skillyard.execution.skill_call import TRIAL_INTERFACES
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Row, Select
@@ -228,3 +232,38 @@ _SOURCES: Final = (
         _add_usage,
     ),
 )  # fmt: skip
+
+
+USED_DAYS: Final = 30
+"""Over how many days the uses of a skill are counted, today included."""
+_REMEMBERED_DAYS: Final = 366
+_ADDING_S: Final = 0.2  # of what is new, before uses are read
+
+
+@dataclass(frozen=True, slots=True)
+class SkillUse(WireForm):
+    """How often a skill was run or loaded into a conversation in the last 30 days, and the last day (of UTC) in a year."""
+
+    skill: str
+    uses: int = 0
+    last_used: date | None = None
+
+
+def read_uses(database: Database, skills: Collection[str] | None = None, *, today: date | None = None) -> dict[str, SkillUse]:
+    """The use of these skills, by id, or of all; those that were not used in a year are not in it. Blocks.
+
+    Raises:
+        DatabaseUnavailable: the database cannot be used.
+    """
+    count_usage(database, seconds=_ADDING_S)
+    last = ((today or datetime.now(UTC).date()) - _EPOCH.date()).days
+    table = usage_by_dimension.c
+    use = table.runs + table.loaded
+    recent = case((table.day > last - USED_DAYS, use), else_=0)
+    query = select(table.key, func.sum(recent).label("uses"), func.max(table.day).label("day")).group_by(table.key)
+    query = query.where(table.dimension == "skill", table.day.between(last - _REMEMBERED_DAYS + 1, last), use > 0)
+    if skills is not None:
+        query = query.where(table.key.in_(skills))
+    with database.read() as connection:
+        rows = connection.execute(query).all()
+    return {row.key: SkillUse(row.key, int(row.uses), _EPOCH.date() + timedelta(days=row.day)) for row in rows}

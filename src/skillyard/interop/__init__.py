@@ -2,7 +2,7 @@
 
 from skillyard.interop.adoption import FOREIGN_FORMATS, ForeignFormat, adopt_skills
 from skillyard.interop.agent_plugins import AgentPlugin, read_agent_plugin
-from skillyard.interop.conversion import FORMATS, ConversionResult, PackageFormatName, convert
+from skillyard.interop.conversion import FORMATS, WELL_KNOWN, ConversionResult, PackageFormatName, convert, write_site
 from skillyard.interop.manifest import (
     CatalogEntry,
     ManifestProblem,
@@ -51,6 +51,7 @@ __all__ = [
     "FORMATS",
     "ORIGINALS_FILE",
     "SHARED_FIELDS",
+    "WELL_KNOWN",
     "AgentPlugin",
     "CatalogEntry",
     "ClientCompatibility",
@@ -93,4 +94,5 @@ __all__ = [
     "validate_manifest",
     "validate_package_structure",
     "validate_skills",
+    "write_site",
 ]

@@ -6,13 +6,14 @@ The source is not changed. Everything is made in a scratch folder first; then ea
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
-from skillyard.document import DOCUMENT_LIMIT
+from skillyard.document import DOCUMENT_LIMIT, parse_document
 from skillyard.errors import InvalidInput, InvalidManifest, SkillExists
 from skillyard.files import locked_scratch, move_folder, read_limited
 from skillyard.interop.manifest import validate_manifest
@@ -37,7 +38,7 @@ from skillyard.interop.plugin_packages import (
     write_plugin_files,
 )
 from skillyard.interop.skill_formats import SKILL_FORMATS, SkillFormat, convert_in_place, format_of_skill
-from skillyard.packages import IGNORED, FoundSkill, choose_skills, copy_tree, extract, find_skills
+from skillyard.packages import IGNORED, FoundSkill, choose_skills, copy_tree, digest_of, extract, find_skills, pack
 from skillyard.paths import slug
 from skillyard.wire import WireForm, wire
 
@@ -55,7 +56,7 @@ class ConversionResult(WireForm):
     path: Path
     skills: tuple[str, ...]
     before: str = field(metadata=wire(name="from"))
-    after: PackageFormatName = field(metadata=wire(name="to"))
+    after: str = field(metadata=wire(name="to"))
     notes: tuple[str, ...] = ()
 
 
@@ -104,6 +105,101 @@ def convert(
         for one in made:
             move_folder(one.folder, out / one.name)
     return tuple(ConversionResult(out / one.name, one.skills, one.before, to, one.notes) for one in made)
+
+
+WELL_KNOWN: Final = "well-known"
+"""What `write_site` writes: a site with an index of skills, from which nothing is converted back."""
+_INDEX_FOLDER: Final = ".well-known/agent-skills"
+_INDEX_SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+_SEMANTIC: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]{1,60}))?(?:\+[0-9A-Za-z.-]{1,60})?", re.ASCII)
+
+
+def write_site(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], *, skills: Sequence[str] = ()
+) -> ConversionResult:
+    """Write the skills in `source`, as they are, into the folder `site` below `target`, which any web server may give out.
+
+    It has the index 0.2.0 at `.well-known/agent-skills/`, and each version for itself as pull request 380 of agentskills
+    proposes. Of a site that is there already the earlier versions stay; it is replaced in one step.
+
+    Raises:
+        NoSkillInside: there is none, or none of a name in `skills`.
+        InvalidInput: two skills have one id, or a version was written before with other content.
+        ArchiveRefused: an archive, or a folder, breaks a rule of packages.
+    """
+    source_path, out = Path(source), Path(target)
+    out.mkdir(parents=True, exist_ok=True)
+    with locked_scratch(out, _SCRATCH) as scratch:
+        tree = (source_path if source_path.is_dir() else extract(source_path, scratch).tree).resolve()
+        site, before = Path(scratch, "site"), out / "site" / _INDEX_FOLDER
+        index = site / _INDEX_FOLDER
+        index.mkdir(parents=True)
+        for earlier in _version_folders(before):
+            copy_tree(earlier, Path(scratch)).rename(index / earlier.name)
+        candidates = [one for one in find_skills(tree) if not _is_written_here(one, tree, out.resolve())]
+        chosen = choose_skills(candidates, skills)
+        if twice := sorted({one.skill_id for one in chosen if [other.skill_id for other in chosen].count(one.skill_id) > 1}):
+            raise InvalidInput(f"two skills are called {twice[0]}", hint="name one of them with --skill and its path")
+        entries = [_published(one, index) for one in chosen]
+        _write_index(index, entries)
+        versions = sorted((path.name[1:] for path in _version_folders(index)), key=_version_order)
+        if versions:
+            current = {str(one.get("version")) for one in entries}
+            latest = next((one for one in reversed(versions) if one in current), versions[-1])
+            (index / "versions.json").write_bytes(json_bytes({"latest": latest, "versions": versions}))
+        move_folder(site, out / "site")
+    return ConversionResult(out / "site", tuple(one.name for one in chosen), "agent-skills", WELL_KNOWN)
+
+
+def _published(skill: FoundSkill, index: Path) -> dict[str, object]:
+    """Write one skill beside the index, and into the index of its version if it has one; its entry."""
+    alone = sorted(path.name for path in skill.directory.iterdir() if path.name not in IGNORED) == ["SKILL.md"]
+    where = f"{skill.skill_id}/SKILL.md" if alone else f"{skill.skill_id}.zip"
+    text = read_limited(skill.directory / "SKILL.md", DOCUMENT_LIMIT)
+    (index / where).parent.mkdir(exist_ok=True)
+    if alone:
+        (index / where).write_bytes(text)
+    else:
+        pack(skill.directory, index / where)
+    data = (index / where).read_bytes()
+    description = parse_document(text, directory_name=skill.skill_id).metadata.description
+    entry: dict[str, object] = {"name": skill.skill_id, "type": "skill-md" if alone else "archive", "description": description}
+    entry |= {"url": where, "digest": digest_of(data)}
+    if skill.version is None or not _SEMANTIC.fullmatch(skill.version):
+        return entry
+    entry["version"] = skill.version
+    at = index / f"v{skill.version}"
+    there: list[dict[str, object]] = []
+    if (at / "index.json").is_file():
+        listed = parse_object(read_limited(at / "index.json", DOCUMENT_LIMIT), f"{at.name}/index.json").get("skills")
+        there = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    for one in there:
+        if one.get("name") == skill.skill_id and one.get("digest") != entry["digest"]:
+            raise InvalidInput(
+                f"{skill.skill_id} {skill.version} is in that site with other content",
+                hint="give it a higher version: what was published under one does not change",
+            )
+    (at / where).parent.mkdir(parents=True, exist_ok=True)
+    (at / where).write_bytes(data)
+    _write_index(at, [*(one for one in there if one.get("name") != skill.skill_id), entry])
+    return entry
+
+
+def _write_index(folder: Path, entries: Sequence[Mapping[str, object]]) -> None:
+    skills = sorted(entries, key=lambda one: str(one.get("name")))
+    (folder / "index.json").write_bytes(json_bytes({"$schema": _INDEX_SCHEMA, "skills": skills}))
+
+
+def _version_folders(index: Path) -> list[Path]:
+    """The folders of single versions; there are others, as that of a skill called `v1`."""
+    there = sorted(index.iterdir()) if index.is_dir() else []
+    return [path for path in there if path.name.startswith("v") and _SEMANTIC.fullmatch(path.name[1:])]
+
+
+def _version_order(version: str) -> tuple[tuple[int, ...], bool, str]:
+    """A version before those that are higher; one that is being prepared before the one that it becomes."""
+    match = _SEMANTIC.fullmatch(version)
+    return (tuple(map(int, match.groups()[:3])), match[4] is None, match[4] or "") if match else ((), False, version)
 
 
 def _converted_manifest(source: Path, to: PackageFormatName, scratch: Path) -> _ConvertedFolder:

@@ -36,7 +36,7 @@ from skillyard.mcp.skill_resources import (
     complete_argument,
     skill_entry,
 )
-from skillyard.text import sanitize
+from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession
@@ -172,6 +172,8 @@ async def _output_reported(session: ServerSession) -> AsyncIterator[CommandListe
 
 
 _ENTRIES_A_PAGE: Final = 50
+_NAME: Final = 200  # characters of a tool's name in an answer
+_NAMED: Final = 40  # tools that are listed in the answer to a call of an unknown one
 _ANNOUNCE_INTERVAL_S: Final = 0.25  # between two checks whether the skills are still the same tuple
 _log = logging.getLogger(__name__)
 _Context = ServerRequestContext[dict[str, object]]
@@ -272,10 +274,12 @@ class _Handlers:
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         self._announcer.remember_connection(context)
-        params = params.model_copy(update={"name": params.name.removeprefix(self._prefix)})
+        named, params = params.name, params.model_copy(update={"name": params.name.removeprefix(self._prefix)})
         result = await make_call(self._tools, context, params, self._on_call)
         if result.code == "unknown_tool":
-            raise MCPError(types.INVALID_PARAMS, result.text, {"code": result.code})
+            there = ", ".join(tool.name for tool in (await self.list_tools(context, None)).tools[:_NAMED])
+            text = f"There is no tool {sanitize(single_line(named))[:_NAME]!r}. The tools are: {there or 'none'}"
+            raise MCPError(types.INVALID_PARAMS, text, {"code": result.code})
         await self._announcer.announce_changes(self._tools.access.offered())  # the call may have looked at the folders again
         if not result.ok:
             await self._announcer.log("warning", {"tool": params.name, "code": result.code})

@@ -7,11 +7,13 @@ wrong, the work is done in this process.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import marshal
 import os
 import signal
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 WORTH_FORKING: Final = 1500
 """From this many files on, a second process saves more than it costs."""
-_PORTIONS: Final = 64
+_PORTIONS: Final = 128  # at most 255
 _ROOM: Final = 16 * 1024
 """Bytes of shared memory for each item: only what is written to is ever taken from the machine."""
 
@@ -51,6 +53,64 @@ def forked_map(
     portions = range(-(-len(items) // size))
     done = _shared(portions, read, len(items) * _ROOM) if len(items) >= (least or WORTH_FORKING) and _may_fork() else {}
     return [result for portion in portions for result in (done[portion] if portion in done else read(portion))]
+
+
+class PortionFiles:
+    """What portions leave that is too large for memory: in a file without a name for each of the two processes.
+
+    Make it before `forked_map`, `put` from within `work`, and close it at the end. Where no file can be made or written, memory
+    holds what is put.
+    """
+
+    def __init__(self, folder: str | None) -> None:
+        """`folder` is made where it is missing; None is where the system keeps temporary files."""
+        import tempfile
+
+        self._owner = os.getpid()
+        self._files: tuple[IO[bytes], ...] = ()
+        with contextlib.suppress(OSError):
+            if folder:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._files = tuple(tempfile.TemporaryFile(dir=folder, buffering=0) for _ in range(2))  # noqa: SIM115 - as long as this
+
+    @classmethod
+    def in_memory(cls) -> PortionFiles:
+        """Without files, for little."""
+        made = cls.__new__(cls)
+        made._owner, made._files = 0, ()
+        return made
+
+    def close(self) -> None:
+        """Give the disk back what it holds."""
+        for file in self._files:
+            file.close()
+
+    def put(self, data: bytes) -> bytes | tuple[int, int]:
+        """Keep the data; returned is what `get` takes, a plain value."""
+        if not self._files:
+            return data
+        number = int(os.getpid() != self._owner)
+        file = self._files[number]
+        try:
+            place = file.seek(0, os.SEEK_END)
+            return (number, place) if file.write(data) == len(data) else data
+        except OSError:  # such as a full disk
+            return data
+
+    def get(self, kept: bytes | tuple[int, int], begin: int, length: int) -> bytes:
+        """So many bytes of what was put, from `begin`.
+
+        Raises:
+            OSError: the disk does not give them back.
+        """
+        if isinstance(kept, bytes):
+            return kept[begin : begin + length]
+        number, place = kept
+        self._files[number].seek(place + begin)
+        data = self._files[number].read(length)
+        if len(data) != length:
+            raise OSError(errno.EIO, "a file without a name is shorter than what was written to it")
+        return data
 
 
 def _may_fork() -> bool:

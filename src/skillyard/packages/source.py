@@ -66,9 +66,10 @@ SourceKind = Literal["folder", "archive", "git", "address", "well-known", "mirro
 class Source(WireForm):
     """Where to fetch from.
 
-    `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, empty for the usual one;
-    `names` the requested skills, all when empty. Its publisher may give it a `version`, and describe what is new in
-    `notes`. `edits` is the install version that an adopted edit of this machine was made of.
+    `address` is a path, a URL or a git remote; `path` a folder in it; `ref` a branch, tag or commit, of a site with an index
+    a version or a range of versions, empty for the usual one; `names` the requested skills, all when empty. Its publisher may
+    give it a `version`, which a lock keeps of a site with an index, and describe what is new in `notes`. `edits` is the
+    install version that an adopted edit of this machine was made of.
     """
 
     kind: SourceKind
@@ -76,7 +77,7 @@ class Source(WireForm):
     path: str = field(default="", metadata=_IF_ANY)
     ref: str = field(default="", metadata=_IF_ANY)
     names: tuple[str, ...] = field(default=(), metadata=wire(hidden=True))
-    version: str = field(default="", metadata=wire(hidden=True))
+    version: str = field(default="", metadata=_IF_ANY)
     notes: str = field(default="", metadata=wire(hidden=True))
     edits: str = field(default="", metadata=wire(hidden=True))
 
@@ -89,7 +90,8 @@ class Origin(WireForm):
     manifest in an OCI registry, `version` what an
     index, a manifest or the publisher gives, `notes` what is new in it, `edits` as in `Source`.
     `manifest` is what a published manifest says of it, and
-    `manifest_url` where that is; `listed` has both for each folder of a tree that a list led to, until its skills are staged.
+    `manifest_url` where that is; `listed` has both for each folder of a tree that a list led to, and `versions` what it calls
+    the version of each, until its skills are staged.
     What in the query of `address` may be a secret is not kept.
     """
 
@@ -107,6 +109,7 @@ class Origin(WireForm):
     listed: Mapping[str, tuple[str, Mapping[str, object]]] = field(
         default_factory=dict, hash=False, compare=False, repr=False, metadata=wire(hidden=True)
     )
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False, metadata=wire(hidden=True))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "address", without_secrets(self.address))
@@ -123,6 +126,14 @@ _TREE: Final = re.compile(
 SHARED_SITES: Final = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 """Sites on which many people have repositories, each below a name of their own."""
 _REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
+_INDEX_PATH: Final = r"(?:[^?#@]*/)?\.well-known/agent-skills/(?:v[^/?#@]+/)?index\.json"
+_SITE: Final = re.compile(rf"(?:@[^/?#@]+)?/?|{_INDEX_PATH}")
+"""The paths, without their first slash, at which a site publishes: its root, that of one skill (`@NAME`), or an index."""
+_SITE_VERSION: Final = re.compile(
+    rf"(?P<site>https?://[A-Za-z0-9.-]+(?::[0-9]{{1,5}})?(?:/(?:@[^/?#@]+|{_INDEX_PATH})?)?)"
+    r"@(?P<version>v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]{1,80})?|[\^~<>=][\^~<>=0-9A-Za-z.,*+-]{1,80})",
+    re.IGNORECASE,
+)
 _OCI: Final = re.compile(
     r"(?P<scheme>oci(?:\+http)?)://(?P<host>[A-Za-z0-9.-]+)(?P<port>:[0-9]{1,5})?"
     r"/(?P<repository>[a-z0-9._-]+(?:/[a-z0-9._-]+)*)(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
@@ -188,6 +199,9 @@ def _web_source(text: str) -> Source | None:
     if not re.match(r"https?://", address, re.IGNORECASE):
         return None
     address, _, fragment = address.partition("#")
+    if not git and (versioned := _SITE_VERSION.fullmatch(address)):
+        _check_address(versioned["site"])
+        return Source("well-known", versioned["site"], ref=versioned["version"].removeprefix("v"))
     _check_address(address)
     if tree := _TREE.fullmatch(address):
         if not tree["host"].endswith(SHARED_SITES) and not git:
@@ -200,7 +214,7 @@ def _web_source(text: str) -> Source | None:
     parts = [part for part in path.split("/") if part]
     if git or path.endswith(".git") or (host.lower() in SHARED_SITES and len(parts) == 2):
         return _git(address.rstrip("/"), "", fragment)
-    if not parts or path.endswith(".well-known/agent-skills/index.json"):
+    if _SITE.fullmatch(path):
         return Source("well-known", address)
     return Source("address", address)
 

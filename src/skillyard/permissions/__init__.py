@@ -30,7 +30,14 @@ if TYPE_CHECKING:
         question_lines,
     )
     from skillyard.permissions.command_rules import CommandRules, LevelRuling
-    from skillyard.permissions.gate import CommandGate, PermissionGate, SkillConsent, ToolVerdict, unusable_skill
+    from skillyard.permissions.gate import (
+        CommandGate,
+        PermissionGate,
+        SkillAccess,
+        SkillConsent,
+        ToolVerdict,
+        unusable_skill,
+    )
     from skillyard.permissions.origins import InstalledOrigins, OriginLookup
     from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
     from skillyard.permissions.sql_tables import SqlSessionApprovals
@@ -75,6 +82,7 @@ __all__ = [
     "PolicyApprover",
     "RuleLevel",
     "Rules",
+    "SkillAccess",
     "SkillConsent",
     "SkillToolName",
     "SqlApprovalStore",
@@ -123,6 +131,7 @@ __getattr__, __dir__ = lazy_exports(
         "gate": (
             "CommandGate",
             "PermissionGate",
+            "SkillAccess",
             "SkillConsent",
             "ToolVerdict",
             "unusable_skill",

@@ -6,8 +6,9 @@ every description, short ones keep what they do not need for the others. When th
 the first skills get a short description and the others their name. What has no room for a name is left out, from the end.
 
 When the order is a ranking for a request, the first skills are worth more than the last: if the common allowance would be
-small, a quarter of the room goes to further names. Of the rest one half goes to whole descriptions in order, the other half to
-short ones of at most twenty tokens for those that come next. With two thousand tokens that describes about forty-five skills.
+small, an eighth of the room goes to further names. Of the rest three quarters go to whole descriptions in order, the last
+quarter to short ones of at most twelve tokens for those that come next. Two thousand tokens hold thirteen whole descriptions of
+public skills and seventy more skills; docs/prompts.md says how often the right one is among them.
 
 So that a provider's prompt cache holds, an index is continued turn after turn. It has skills with a description, then bare
 names. What was described stays where it is, word for word. A skill that is needed now and was not described is appended after
@@ -149,8 +150,9 @@ CLIENT_LIMIT: Final = 2_048
 """Characters that every MCP client shows of a tool's description and of a server's instructions; some cut the rest."""
 SMALLEST: Final = 32  # quarter tokens: a description below about five words helps nobody
 FAIR_ENOUGH: Final = 80  # quarter tokens: below this a ranking beats equal shares
-SHORT: Final = 80  # quarter tokens of a description that is not among the first of a ranking
-NAMES_SHARE: Final = 4  # of a ranking's room, one part in so many goes to names without a description
+SHORT: Final = 48  # quarter tokens of a description that is not among the first of a ranking
+NAMES_SHARE: Final = 8  # of a ranking's room, one part in so many goes to names without a description
+SHORT_SHARE: Final = 4  # of what is left then, one part in so many goes to short descriptions
 ROUNDS: Final = 3  # how often what word boundaries left over is shared out again
 
 
@@ -247,7 +249,7 @@ def _by_rank(tier: Sequence[IndexEntry], room: int) -> BudgetPlan:
         return fair
     _, spare = _as_many_names_as_fit(tier, room)
     described = room - min(room - spare, room // NAMES_SHARE)
-    first = _in_order(tier, described // 2, WHOLE)
+    first = _in_order(tier, described - described // SHORT_SHARE, WHOLE)
     first += _in_order(tier[len(first) :], described - _cost(first), SHORT)
     others = tier[len(first) :]
     listed, room = _as_many_names_as_fit(others, room - _cost(first))

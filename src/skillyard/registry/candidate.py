@@ -112,8 +112,12 @@ def stage_skill(skill: FoundSkill, fetched: FetchedTree, within: Path, limits: P
     """
     path = "" if skill.path == "." else skill.path
     below = "/".join(part for part in (fetched.origin.path, path) if part)
-    manifest_url, manifest = fetched.origin.listed.get(below.partition("/")[0], ("", {}))
-    origin = replace(fetched.origin, path=below, manifest_url=manifest_url, manifest=manifest, listed={})
+    folder = below.partition("/")[0]
+    manifest_url, manifest = fetched.origin.listed.get(folder, ("", {}))
+    version = fetched.origin.versions.get(folder) or fetched.origin.version
+    origin = replace(
+        fetched.origin, path=below, version=version, manifest_url=manifest_url, manifest=manifest, listed={}, versions={}
+    )
     if fetched.owned:
         target = within / f"skill-{os.urandom(6).hex()}"
         skill.directory.rename(target)
@@ -337,7 +341,8 @@ class InstallRequest:
     must have (or `skills-lock.json:` and a hash of that file), `signers` the keys of the signers in a lock. Without
     `activate` a version is put beside the current one, as if it had been installed at the moment `installed_at`. With `new`
     none may be installed already. `operation_id` was made by `new_operation_id`. `required_by` says, by id, of which skills
-    a lock says that they only came along. The others are as in `InstallOptions`.
+    a lock says that they only came along. `edit_of` is the digest of which the current version is an edit that stays: what the
+    source has is only compared. The others are as in `InstallOptions`.
     """
 
     source: Source
@@ -359,6 +364,7 @@ class InstallRequest:
     installed_at: datetime | None = None
     dependencies: bool = True
     required_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    edit_of: str = ""
 
 
 def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallRequest) -> list[tuple[Candidate, str]]:

@@ -19,10 +19,10 @@ from skillyard.errors import DependencyConflict, DependencyCycle, FileProblem, N
 from skillyard.packages import FoundSkill, PackageLimits, Source, find_skills
 from skillyard.paths import slug
 from skillyard.registry.candidate import Candidate, staged_candidate
-from skillyard.registry.model import FetchedTree
+from skillyard.registry.model import ComesAlong, FetchedTree
 from skillyard.registry.requirements import VersionRequirement, cycles, parse_requirement, requirements_of
 from skillyard.registry.source_fetcher import SourceFetcher
-from skillyard.registry.upgrade_checks import shown_source
+from skillyard.registry.upgrade_checks import shown_origin, shown_source
 
 if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorIndex
@@ -59,9 +59,10 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """One version of a skill, and `where` it is; one that is here already has nothing to `fetch`.
+    """One version of a skill, and `where` it is, for people; one that is here already has nothing to `fetch`.
 
-    `read` gives what it requires, `fetch` the tree, the skill in it and its source; both may use the network.
+    It is `fixed` where no other version may take its place: it is not installed, but in the caller's catalog. `read` gives
+    what it requires, `fetch` the tree, the skill in it and its source; both may use the network.
     """
 
     key: str
@@ -69,6 +70,7 @@ class Offer:
     where: str
     read: Callable[[], Requirements]
     fetch: Callable[[], tuple[FetchedTree, FoundSkill, Source]] | None = None
+    fixed: bool = False
 
     @cached_property
     def requirements(self) -> Requirements:
@@ -112,12 +114,12 @@ class InstalledShelf:
             return
         for known, version in self.others().items():
             if slug(known) == name:
-                yield Offer(name, version, "in this catalog", Requirements)
+                yield Offer(name, version, "in this catalog", Requirements, fixed=True)
                 return
 
     def _offer(self, skill: InstalledSkill) -> Offer:
         current = next((version for version in self.records.versions(skill.skill_id) if version.current), None)
-        version = current.declared_version if current else None
+        version = (current.declared_version or current.label or None) if current else None
         return Offer(skill.skill_id, version, "installed", lambda: requirements_of(skill))
 
     def dependents(self, names: Iterable[str], *, without: Iterable[str]) -> Iterator[Wanted]:
@@ -173,7 +175,7 @@ class MirrorShelf:
             usable.sort(key=lambda one: (one.version == skill.current, one.installed_at), reverse=True)
             for one in usable if skill.skill_id == name and skill.current else ():
                 source = Source("mirror", self.address, skill.skill_id, "" if one.version == skill.current else one.version)
-                yield from _fetched_offers(source, name, self.bring, version=one.declared_version or "")
+                yield from _fetched_offers(source, name, self.bring, version=one.declared_version or one.label or "")
 
 
 def _fetched_offers(
@@ -268,11 +270,27 @@ def resolve_dependencies(
 
 @dataclass(frozen=True, slots=True)
 class DependencyPreview:
-    """What skills `asking` would bring `along`, one sentence each, or why that is a `refusal`."""
+    """What skills `asking` would bring `along`, or why nobody can tell (`problems`), or why that is a `refusal`."""
 
     asking: frozenset[str]
-    along: tuple[str, ...] = ()
+    along: tuple[ComesAlong, ...] = ()
+    problems: tuple[str, ...] = ()
     refusal: DependencyConflict | DependencyCycle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFrom:
+    """What asks for others: the candidates, the source that they are from, and all `skills` in the tree that was fetched.
+
+    What is fetched beside goes below `into`.
+    """
+
+    candidates: Sequence[Candidate]
+    source: Source
+    fetched: FetchedTree
+    skills: Sequence[FoundSkill]
+    into: Path
+    limits: PackageLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,19 +302,8 @@ class DependencyFinder:
     pinned: Callable[[str], bool]
     others: Callable[[], Versions] = dict
 
-    def bring(
-        self,
-        candidates: Sequence[Candidate],
-        source: Source,
-        fetched: FetchedTree,
-        skills: Sequence[FoundSkill],
-        *,
-        into: Path,
-        limits: PackageLimits,
-    ) -> tuple[list[tuple[Candidate, str]], tuple[str, ...]]:
-        """What comes along with candidates of a source, each with the name of its folder, and where it was not looked for.
-
-        The source held the `skills`; what is fetched beside goes below `into`.
+    def bring(self, asked: AskedFrom) -> tuple[list[tuple[Candidate, str]], tuple[str, ...]]:
+        """What comes along with candidates, each with the name of its folder, and where it was not looked for.
 
         Raises:
             DependencyConflict, DependencyCycle: as `resolve_dependencies`.
@@ -308,35 +315,27 @@ class DependencyFinder:
             sources.append(wanted)
             if len(sources) > _MOST_FETCHES:
                 raise DependencyConflict("what the skills require leads to too many places: nothing was chosen", hint=_NO_DEPS)
-            return self.fetcher.fetch(wanted, into)
+            return self.fetcher.fetch(wanted, asked.into)
 
         shelves: list[Shelf] = [
-            SourceShelf(source, fetched, skills, bring),
-            *server_shelves(self.fetcher, bring, source),
+            SourceShelf(asked.source, asked.fetched, asked.skills, bring),
+            *server_shelves(self.fetcher, bring, asked.source),
         ]
         here = InstalledShelf(self.records, self.others)
-        resolution = resolve_dependencies(candidates, here, shelves, pinned=self.pinned)
+        resolution = resolve_dependencies(asked.candidates, here, shelves, pinned=self.pinned)
         added = []
         for offer, wanted in resolution.added:
             assert offer.fetch is not None  # noqa: S101 # what is here already is not added
             tree, skill, where = offer.fetch()
-            candidate, folder = staged_candidate(skill, tree, into, limits, where)
+            candidate, folder = staged_candidate(skill, tree, asked.into, asked.limits, where)
             added.append((replace(candidate, required_by=tuple(map(str, wanted))), folder))
         return added, resolution.problems
 
-    def preview(
-        self,
-        candidates: Sequence[Candidate],
-        source: Source,
-        fetched: FetchedTree,
-        skills: Sequence[FoundSkill],
-        *,
-        into: Path,
-        limits: PackageLimits,
-    ) -> DependencyPreview:
+    def preview(self, asked: AskedFrom) -> DependencyPreview:
         """What an installation of the candidates would bring along, said of the first of them."""
+        first = frozenset((asked.candidates[0].skill_id,))
         try:
-            added, _ = self.bring(candidates, source, fetched, skills, into=into, limits=limits)
+            added, problems = self.bring(asked)
         except DependencyConflict as error:
             return DependencyPreview(
                 frozenset(str(one["by"]) for one in cast("list[dict[str, str]]", error.details.get("required", []))),
@@ -345,11 +344,14 @@ class DependencyFinder:
         except DependencyCycle as error:
             return DependencyPreview(frozenset(cast("list[str]", error.details["cycle"])), refusal=error)
         except SkillyardError as error:
-            return DependencyPreview(
-                frozenset((candidates[0].skill_id,)), (f"what it requires cannot come along: {error.message}",)
-            )
-        along = tuple(f"{one.skill_id} comes along: {'; '.join(one.required_by)}" for one, _ in added)
-        return DependencyPreview(frozenset((candidates[0].skill_id,)), along)
+            return DependencyPreview(first, problems=(f"what it requires cannot come along: {error.message}",))
+        return DependencyPreview(first, tuple(_comes_along(one) for one, _ in added), problems)
+
+
+def _comes_along(candidate: Candidate) -> ComesAlong:
+    source = shown_origin(candidate.origin.to_dict())
+    declared = candidate.document.metadata.version or candidate.origin.version or None
+    return ComesAlong(candidate.skill_id, declared, source, candidate.required_by, candidate.powers.sentences())
 
 
 def _own_offer(candidate: Candidate) -> Offer:
@@ -399,7 +401,7 @@ class _Provider:
             return [self.own[name]]
         if name not in self._known:
             offers = list(self.here(name))
-            if not (offers and (offers[0].where != "installed" or self.pinned(name))):
+            if not (offers and (offers[0].fixed or self.pinned(name))):
                 for shelf in self.shelves:
                     offers += self._looked(shelf, name)
             self._known[name] = offers

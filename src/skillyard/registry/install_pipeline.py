@@ -41,9 +41,9 @@ from skillyard.registry.candidate import (
     source_folder_name,
     staged_candidate,
 )
-from skillyard.registry.dependencies import DependencyFinder, DependencyPreview
+from skillyard.registry.dependencies import AskedFrom, DependencyFinder, DependencyPreview
 from skillyard.registry.model import (
-    FetchedTree,
+    ComesAlong,
     Fetcher,
     InstallReport,
     OperationResult,
@@ -51,9 +51,11 @@ from skillyard.registry.model import (
     deprecated_version,
 )
 from skillyard.registry.powers import installed_powers
+from skillyard.registry.requirements import without_skills
 from skillyard.registry.source_host_policy import KEPT_KINDS
 from skillyard.registry.upgrade_checks import (
     accept_replacements,
+    beside_edit,
     consent_required,
     current_power_change,
     find_replacements,
@@ -139,8 +141,11 @@ class InstallPipeline:
                     raise _named_refusal(error, skill, skills) from None
             pairs = select_candidates(pairs, request)
         if request.dependencies and self.dependencies is not None:
-            pairs = self._with_dependencies(self.dependencies, operation, log, pairs, (request.source, fetched, offered))
+            had = ([candidate for candidate, _ in pairs], request.source, fetched, offered, operation.folder, self.limits)
+            pairs = self._with_dependencies(self.dependencies, log, pairs, AskedFrom(*had))
         logs = self._logs(operation, log, [candidate for candidate, _ in pairs], request)
+        if request.edit_of:
+            return (self._keep(*beside_edit(self.versions, pairs[0][0], request), log),)
         with log.step("validate_structure", 60):
             candidates = [check_candidate(candidate, folder, self.signers) for candidate, folder in pairs]
             for candidate in candidates:
@@ -177,22 +182,20 @@ class InstallPipeline:
     def _with_dependencies(
         self,
         finder: DependencyFinder,
-        operation: RunningOperation,
         log: OpenLog,
         pairs: list[tuple[Candidate, str]],
-        had: tuple[Source, FetchedTree, Sequence[FoundSkill]],
+        asked: AskedFrom,
     ) -> list[tuple[Candidate, str]]:
         """The candidates, and behind them what comes along because they require it.
 
         Raises:
             DependencyConflict, DependencyCycle: as `DependencyFinder.bring`.
         """
-        candidates = [candidate for candidate, _ in pairs]
-        needing = any(one.requirements.skills or one.requirements.any_skills for one in candidates)
-        if not needing and all(self.versions.current(one.skill_id) is None for one in candidates):
+        needing = any(one.requirements.skills or one.requirements.any_skills for one in asked.candidates)
+        if not needing and all(self.versions.current(one.skill_id) is None for one in asked.candidates):
             return pairs
         with log.step("dependencies", 55) if needing else contextlib.nullcontext():
-            added, problems = finder.bring(candidates, *had, into=operation.folder, limits=self.limits)
+            added, problems = finder.bring(asked)
         (first, folder), *others = pairs
         return [(replace(first, warnings=(*first.warnings, *problems)), folder), *others, *added]
 
@@ -258,9 +261,7 @@ class InstallPipeline:
                 deprecated = deprecated_version(self.records.read.versions(skill_id), candidate.digest)
                 if deprecated is not None and request.operation == "update" and not request.force:
                     warning = f"version {deprecated.version} is deprecated: `--force` brings it back"
-                    candidate = replace(candidate, warnings=(*candidate.warnings, warning))
-                    self.records.logs.end(log, skill_id, current, "unchanged")
-                    return self._result(candidate, log, "kept", current, current)
+                    return self._keep(replace(candidate, warnings=(*candidate.warnings, warning)), "kept", current, log)
                 self._refuse_what_came_between(candidate, accepted, request)
             waits, waiting = self._wait(candidate)
             if waiting is not None:
@@ -337,13 +338,12 @@ class InstallPipeline:
     def _prune(self, skill_id: str, operation: RunningOperation) -> tuple[str, ...]:
         return prune_versions(self.versions, self.records, skill_id, operation.folder, keep=self.keep)
 
+    def _keep(self, candidate: Candidate, status: ResultStatus, current: str, log: OpenLog) -> OperationResult:
+        self.records.logs.end(log, candidate.skill_id, current, "unchanged")
+        return self._result(candidate, log, status, current, current)
+
     def _result(
-        self,
-        candidate: Candidate,
-        log: OpenLog,
-        status: ResultStatus,
-        version: str,
-        previous: str | None,
+        self, candidate: Candidate, log: OpenLog, status: ResultStatus, version: str, previous: str | None
     ) -> OperationResult:
         return OperationResult(
             skill_id=candidate.skill_id,
@@ -448,6 +448,8 @@ class SkillInspection:
     change: PowerChange | None
     changed_links: tuple[str, ...] = ()
     """The addresses that it tells to fetch and where now stands something else than what is kept."""
+    comes_along: tuple[ComesAlong, ...] = ()
+    """What the installation would bring along, said of the first skill of a source; the `warnings` have a sentence for each."""
 
     @property
     def unchanged(self) -> bool:
@@ -480,18 +482,23 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
                 inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
         if pipeline.dependencies is None or not request.dependencies or not candidates:
             return tuple(inspected)
-        had = (request.source, fetched, offered)
-        found = pipeline.dependencies.preview(candidates, *had, into=operation.folder, limits=pipeline.limits)
-        return tuple(_with_dependencies(one, found) for one in inspected)
+        asked = AskedFrom(candidates, request.source, fetched, offered, operation.folder, pipeline.limits)
+        found = pipeline.dependencies.preview(asked)
+        there = {*(one.skill_id for one in candidates), *(one.skill_id for one in found.along)}
+        lacking = {one.skill_id: pipeline.unmet(one.skill_id, without_skills(one.requirements, there)) for one in candidates}
+        return tuple(_with_dependencies(one, found, lacking.get(one.skill_id, one.unmet)) for one in inspected)
 
 
-def _with_dependencies(one: SkillInspection, found: DependencyPreview) -> SkillInspection:
-    """The inspection, with what the skill brings along, or why its requirements are a refusal."""
+def _with_dependencies(one: SkillInspection, found: DependencyPreview, unmet: tuple[str, ...]) -> SkillInspection:
+    """The inspection, with what the skill brings along and lacks then, or why its requirements are a refusal."""
+    one = replace(one, unmet=unmet)
     if found.refusal is not None and one.skill_id in found.asking:
         refusal = InstallRefusal(found.refusal.code, found.refusal.message, found.refusal.hint)
         return replace(one, refusals=(*one.refusals, refusal))
-    along = found.along if one.skill_id in found.asking else ()
-    return replace(one, warnings=(*one.warnings, *along))
+    if one.skill_id not in found.asking:
+        return one
+    said = tuple(each.sentence for each in found.along)
+    return replace(one, comes_along=found.along, warnings=(*one.warnings, *said, *found.problems))
 
 
 def _inspect_refused(

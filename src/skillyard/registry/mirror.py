@@ -344,16 +344,20 @@ class RegistryMirror:
         except (DigestMismatch, PackageMissing):
             return None
         assert version.installed_at is not None  # noqa: S101 # only versions that once were whole are listed
+        when, action = (version.yanked_at, "yank") if version.yanked else (version.deprecated_at, "deprecate")
         return MirroredVersion(
             version=version.version,
             digest=version.digest,
             package=package,
             size=size,
             installed_at=version.installed_at.astimezone(UTC),
-            declared_version=version.label or None,
+            declared_version=version.declared_version,
+            label=version.label if version.label != (version.declared_version or "") else None,
             signer=version.signer,
             deprecated=(version.deprecated_reason or "") if version.status == "deprecated" else None,
             yanked=_withdrawal(version),
+            withdrawn_at=when.astimezone(UTC) if when else None,
+            withdrawn_by=self._registry.records.read.withdrawn_by(version.skill_id, version.version, action) if when else None,
             links=tuple(self._links(version)),
         )
 

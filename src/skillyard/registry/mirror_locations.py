@@ -28,9 +28,21 @@ from skillyard.errors import (
     NoSkillInside,
     VersionUnusable,
 )
-from skillyard.packages import Origin, PackageLimits, Source, Store, extract, open_store, shown_address, tree_digest
+from skillyard.packages import (
+    Origin,
+    PackageLimits,
+    Source,
+    Store,
+    extract,
+    find_skills,
+    open_store,
+    shown_address,
+    tree_digest,
+)
 from skillyard.packages.digest import check_content, digest_hex
 from skillyard.registry.model import FetchedTree
+from skillyard.registry.requirements import parse_requirement, version_key
+from skillyard.text import single_line
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
@@ -53,7 +65,9 @@ _LARGEST: Final = 1 << 40  # bytes of a package: what is fetched has limits of i
 class MirroredVersion(WireForm, camel_case=True, times="full"):
     """One version: `digest` names its content, `package` the archive of it in the mirror, `size` is that archive's, in bytes.
 
-    `deprecated` and `yanked` are the reasons, empty text when none was given, None for a version that is neither.
+    `declared_version` is that of its SKILL.md, `label` what its publisher calls it where that is something else.
+    `deprecated` and `yanked` are the reasons, empty text when none was given, None for a version that is neither; that was
+    `withdrawn_at`, and `withdrawn_by` somebody with a key.
     """
 
     version: str
@@ -65,8 +79,30 @@ class MirroredVersion(WireForm, camel_case=True, times="full"):
     signer: str | None = None
     deprecated: str | None = None
     yanked: str | None = None
+    label: str | None = None
+    withdrawn_at: datetime | None = None
+    withdrawn_by: str | None = None
     links: tuple[KeptLink, ...] = field(default=(), metadata=wire(omit_empty=True))
     """What is kept of the addresses that it tells to fetch; the mirror holds the contents by their SHA-256, as packages."""
+
+    @property
+    def called(self) -> str:
+        """The version as its publisher calls it, else its name in the mirror."""
+        return self.label or self.declared_version or self.version
+
+    @property
+    def withdrawal(self) -> str | None:
+        """That it was withdrawn or deprecated, why, by whom and when; None for others."""
+        word, reason = ("deprecated", self.deprecated) if self.yanked is None else ("withdrawn", self.yanked)
+        if reason is None:
+            return None
+        when = f"{self.withdrawn_at:%Y-%m-%d}" if self.withdrawn_at else ""
+        who = ", ".join(single_line(one) for one in (self.withdrawn_by, when) if one)
+        return f"{word} by its publisher" + (f": {single_line(reason)}" if reason else "") + (f" ({who})" if who else "")
+
+    def fits(self, name: str) -> bool:
+        """Whether a person may mean it by `name`: what its publisher calls it, or a range in which that is."""
+        return name in (self.called, self.declared_version) or parse_requirement(f"it@{name}").holds(self.called)
 
     def to_dict(self) -> dict[str, object]:
         """The version as it is in the list; unknown fields are left out."""
@@ -89,6 +125,9 @@ class MirroredVersion(WireForm, camel_case=True, times="full"):
             signer=_optional(shape, "signer"),
             deprecated=_optional(shape, "deprecated"),
             yanked=_optional(shape, "yanked"),
+            label=_optional(shape, "label"),
+            withdrawn_at=_in_utc(datetime.fromisoformat(when)) if (when := _optional(shape, "withdrawnAt")) else None,
+            withdrawn_by=_optional(shape, "withdrawnBy"),
             links=tuple(_kept_link(one) for one in _link_list(shape)),
         )
 
@@ -125,13 +164,24 @@ class MirroredSkill(WireForm, camel_case=True):
     versions: tuple[MirroredVersion, ...]
 
     def version(self, name: str = "") -> MirroredVersion:
-        """The version with this name, by default the current one. Raises NoSkillInside: there is none."""
+        """The version with this name, by default the current one; else the highest that its publisher calls so, or in a range.
+
+        Raises:
+            NoSkillInside: there is none.
+            VersionUnusable: its publisher withdrew the one that is called so.
+        """
         requested = name or self.current
         version = next((one for one in self.versions if one.version == requested), None)
-        if version is None:
+        if version is not None:
+            return version
+        called = [one for one in self.versions if name and one.fits(name)]
+        called.sort(key=lambda one: (one.yanked is None, version_key(one.called), one.installed_at), reverse=True)
+        if not called:
             what = f"no version {name!r}" if name else "no current version"
             raise NoSkillInside(f"the mirror has {what} of {self.skill_id}", hint="`skillyard mirror list` shows what it has")
-        return version
+        if called[0].yanked is not None:
+            raise _withdrawn(self.skill_id, called[0])
+        return called[0]
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:
@@ -373,11 +423,14 @@ def _refuse_withdrawn(skill: MirroredSkill) -> None:
     newest = max(skill.versions, key=lambda version: version.installed_at, default=None)
     version = next((one for one in skill.versions if one.version == skill.current), newest)
     if version is not None and version.yanked is not None:
-        why = f": {version.yanked}" if version.yanked else ""
-        raise VersionUnusable(
-            f"{skill.skill_id} {version.declared_version or version.version} was withdrawn by its publisher{why}",
-            hint="wait for another version, or install a file of it that you have",
-        )
+        raise _withdrawn(skill.skill_id, version)
+
+
+def _withdrawn(skill_id: str, version: MirroredVersion) -> VersionUnusable:
+    return VersionUnusable(
+        f"{skill_id} {version.called} was {version.withdrawal}",
+        hint="wait for another version, or install a file of it that you have",
+    )
 
 
 def _content(mirror: MirrorSource, link: KeptLink) -> bytes:
@@ -402,19 +455,21 @@ class MirrorFetcher:
         tree = into / f"mirror-{os.urandom(4).hex()}"
         tree.mkdir()
         kept: dict[str, tuple[tuple[KeptLink, ...], Mapping[str, bytes]]] = {}
-        for skill in skills.skills if names else skills.serving():
+        called: dict[str, str] = {}
+        for skill in skills.skills if names else _with_version(skills, source.ref):
             if not source.ref:
                 _refuse_withdrawn(skill)
-            self._unpack(mirror, skill, source.ref, tree / skill.skill_id, into)
-            if links := skill.version(source.ref).links:
+            listed = skill.version(source.ref)
+            self._unpack(mirror, skill, listed, tree / skill.skill_id, into)
+            called[skill.skill_id] = listed.label or ""
+            if links := listed.links:
                 kept[skill.skill_id] = links, {one.sha256: _content(mirror, one) for one in links if one.sha256}
         chosen = tree / source.path if source.path else tree
-        return FetchedTree(
-            chosen, Origin("mirror", source.address, path=source.path, version=source.ref), owned=True, chosen=True, links=kept
-        )
+        exact = any(source.ref == one.version for skill in skills.skills for one in skill.versions)
+        origin = Origin("mirror", source.address, path=source.path, ref="" if exact else source.ref, versions=called)
+        return FetchedTree(chosen, origin, owned=True, chosen=True, links=kept)
 
-    def _unpack(self, source: MirrorSource, skill: MirroredSkill, version: str, target: Path, into: Path) -> None:
-        listed = skill.version(version)
+    def _unpack(self, source: MirrorSource, skill: MirroredSkill, listed: MirroredVersion, target: Path, into: Path) -> None:
         archive = into / f"{target.name}.package.zip"
         archive.write_bytes(source.package(listed.package))
         tree = Path(extract(archive, into, self.limits).tree)
@@ -429,4 +484,27 @@ class MirrorFetcher:
                 expected=listed.digest,
                 found=digest,
             )
+        if (found := _declared(tree)) != listed.declared_version:
+            raise DigestMismatch(
+                f"the mirror lists {skill.skill_id} {listed.version} as version {listed.declared_version or '(none)'},"
+                f" and its SKILL.md says {found or '(none)'}",
+                hint="nothing was installed; make the mirror again, or ask who runs it",
+                expected=listed.declared_version,
+                found=found,
+            )
         tree.rename(target)
+
+
+def _with_version(index: MirrorIndex, ref: str) -> tuple[MirroredSkill, ...]:
+    """The skills that serve; with a version those that have it. Raises NoSkillInside: none has."""
+    if not ref:
+        return index.serving()
+    having = tuple(skill for skill in index.serving() if any(ref == one.version or one.fits(ref) for one in skill.versions))
+    if not having:
+        raise NoSkillInside(f"no skill of the mirror has a version {ref}", hint="`skillyard mirror list` shows what it has")
+    return having
+
+
+def _declared(tree: Path) -> str | None:
+    """The version that the SKILL.md in a folder declares."""
+    return next((skill.version for skill in find_skills(tree) if skill.path == "."), None)

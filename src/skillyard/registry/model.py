@@ -144,7 +144,9 @@ class SkillVersion(WireForm, times="full"):
     installed_at: datetime | None = None
     installed_by: str | None = None
     created_at: datetime | None = None
+    deprecated_at: datetime | None = None
     deprecated_reason: str | None = None
+    yanked_at: datetime | None = None
     yanked_reason: str | None = None
     yanked: bool = False
     removed: bool = False
@@ -432,7 +434,25 @@ class Fetcher(Protocol):
 PINNED: Final = "pinned"
 """The tag of a pinned version."""
 
-PendingState = Literal["current", "update", "deprecated", "pinned", "unknown"]
+
+@dataclass(frozen=True, slots=True)
+class ComesAlong(WireForm, also=("sentence",)):
+    """A skill that an installation would bring along: its version and source, who requires it, and what it may do."""
+
+    skill_id: str
+    version: str | None
+    source: str
+    required_by: tuple[str, ...]
+    powers: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """All of it but the powers, for people."""
+        version = f" {self.version}" if self.version else ""
+        return f"{self.skill_id}{version} comes along from {self.source}: {'; '.join(self.required_by)}"
+
+
+PendingState = Literal["current", "update", "diverged", "deprecated", "pinned", "withdrawn", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,8 +460,10 @@ class PendingUpdate(WireForm):
     """Whether there is something else where an installed skill came from, and what an update would change.
 
     `current`: the same content; `update`: other content, with its `available` declared version and the `difference`;
+    `diverged`: the same, where what is here is an adopted edit, which `update` keeps unless it is told otherwise;
     `deprecated`: content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is
-    wanted; `unknown`: nobody can tell, for the `reason`. `notice` is what its publisher says against the current version;
+    wanted; `withdrawn`: its publisher withdrew it, and nothing takes its place yet; `unknown`: nobody can tell, for the
+    `reason`. `notice` is what its publisher says against the current version, who and when, and what replaces it;
     `widened` and `narrowed` say what the available one may do more, and less.
     """
 

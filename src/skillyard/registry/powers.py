@@ -278,7 +278,7 @@ def _beginning(path: Path) -> bytes:
 
 def _packages(folder: Path, scripts: tuple[str, ...]) -> Iterator[str]:
     """The packages that the blocks of Python scripts require, whatever the scripts are called."""
-    from skillyard.environments.script_block import read_script_block
+    from skillyard.environments.declared import read_script_block
     from skillyard.errors import FileProblem, NotExecutable
     from skillyard.paths import read_inside
 

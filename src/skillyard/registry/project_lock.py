@@ -281,7 +281,7 @@ class ProjectLock:
         written = value["source"]
         if not isinstance(written, dict) or written.get("kind") not in _KINDS:
             raise ValueError(f"the source of {name} is not a source")
-        words = {key: str(written.get(key, "")) for key in ("address", "path", "ref")}
+        words = {key: str(written.get(key, "")) for key in ("address", "path", "ref", "version")}
         digest = value["digest"]
         if not isinstance(digest, str) or not DIGEST_PATTERN.fullmatch(digest):
             raise ValueError(f"the digest of {name} is not a digest: it was changed by hand")
@@ -291,7 +291,7 @@ class ProjectLock:
         if files and digest_of_contents(files) != digest:
             raise ValueError(f"the files of {name} do not add up to its digest: it was changed by hand")
         kind = written["kind"]
-        source = Source(kind, words["address"], words["path"], words["ref"])
+        source = Source(kind, words["address"], words["path"], words["ref"], version=words["version"])
         if kind in _LOCAL:
             source = replace(source, address=str((self.folder / words["address"]).resolve()))
         signer = value.get("signer", "")
@@ -332,6 +332,8 @@ def _entry_of(result: OperationResult, tree: Path | None) -> LockEntry | None:
         return None
     ref = origin.get("commit") or origin.get("ref", "")
     source = Source(cast("SourceKind", origin["kind"]), origin["address"], origin.get("path", ""), ref)
+    if source.kind == "well-known":  # what a site calls it leads to it when the site has gone on
+        source = replace(source, version=origin.get("version", ""))
     files = content_digests(tree)
     links = {one.address: one.sha256 for one in kept_links(tree) if one.sha256}
     whole = len(files) <= _MOST_FILES and digest_of_contents(files) == result.digest

@@ -9,6 +9,7 @@ from sqlalchemy import RowMapping, Select, and_, func, or_, select
 
 from skillyard.database import (
     agent_skills,
+    audit_events,
     containing_substring,
     install_logs,
     skill_definitions,
@@ -130,13 +131,15 @@ class RecordReader:
         rows = self._rows(select(skill_definitions).where(skill_definitions.c.skill_id == skill_id))
         return skill_from_row(rows[0]) if rows else None
 
-    def versions(self, skill_id: str) -> tuple[SkillVersion, ...]:
-        """The versions of a skill, the newest first; those that never were whole are not among them."""
+    def versions(self, skill_id: str | None = None) -> tuple[SkillVersion, ...]:
+        """The versions of a skill, or of every one, the newest first; those that never were whole are not among them."""
         query = (
             _versions_with_approval()
-            .where(skill_versions.c.skill_id == skill_id, skill_versions.c.status.in_(("active", "deprecated")))
+            .where(skill_versions.c.status.in_(("active", "deprecated")))
             .order_by(skill_versions.c.installed_at.desc(), skill_versions.c.version.desc())
         )
+        if skill_id is not None:
+            query = query.where(skill_versions.c.skill_id == skill_id)
         return tuple(map(version_from_row, self._rows(query)))
 
     def findings(self, skill_id: str) -> tuple[Mapping[str, Any], ...]:
@@ -187,6 +190,18 @@ class RecordReader:
         )
         rows = self._rows(query)
         return rows[0]["package_digest"] if rows else None
+
+    def withdrawn_by(self, skill_id: str, version: str, action: str) -> str | None:
+        """Who marked a version last by `yank` or `deprecate` in a request, by the audit log; never the user of the machine."""
+        table = audit_events.c
+        query = (
+            select(table.actor)
+            .where(table.subject == f"{skill_id}@{version}", table.action == action, table.request_id.is_not(None))
+            .order_by(table.at.desc(), table.id.desc())
+            .limit(1)
+        )
+        rows = self._rows(query)
+        return rows[0]["actor"] if rows else None
 
     def version_names(self, skill_id: str) -> set[str]:
         """Every name of a version that was ever given."""

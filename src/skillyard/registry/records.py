@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
-from skillyard.access import AuditOutcome, actor_name, claimant, may_change, record_audit
+from skillyard.access import STARS, AuditOutcome, SkillCollections, actor_name, claimant, may_change, record_audit
 from skillyard.database import (
+    collected_skills,
     insert_if_new,
     insert_or_update,
     install_logs,
@@ -31,7 +32,6 @@ from skillyard.database import (
     skill_counts,
     skill_definitions,
     skill_owners,
-    skill_stars,
     skill_tags,
     skill_versions,
     version_approvals,
@@ -457,6 +457,7 @@ class VersionTags:
 
 CountedEvent = Literal["downloads", "installs"]
 _DAY_S: Final = 86_400
+_INSTALLED: Final = "installed:"  # before the id of a skill here, where it is one of a catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,13 +474,16 @@ class Popularity:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._collections = SkillCollections(lambda: database)
 
     def counts(self) -> Mapping[str, PopularityCounts]:
         """The counts of every skill that has any, by id."""
         with self._database.read() as connection:
-            stars = connection.execute(select(skill_stars.c.skill_id, func.count()).group_by(skill_stars.c.skill_id)).all()
+            table = collected_skills.c
+            installed = table.collection == STARS, table.skill_id.startswith(_INSTALLED)
+            stars = connection.execute(select(table.skill_id, func.count()).where(*installed).group_by(table.skill_id)).all()
             counted = connection.execute(select(skill_counts)).all()
-        starred: dict[str, int] = {row[0]: row[1] for row in stars}
+        starred: dict[str, int] = {row[0].removeprefix(_INSTALLED): row[1] for row in stars}
         fetched = {row.skill_id: (row.downloads, row.installs) for row in counted}
         return {
             skill_id: PopularityCounts(starred.get(skill_id, 0), *fetched.get(skill_id, (0, 0)))
@@ -488,18 +492,11 @@ class Popularity:
 
     def star(self, skill_id: str, owner: str) -> bool:
         """Give a skill the star of `owner`; whether it did not have it yet."""
-        row = {"skill_id": skill_id, "owner": owner, "starred_at": datetime.now(UTC)}
-        with self._database.write() as connection:
-            mine = select(skill_stars.c.owner).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
-            exists = connection.execute(mine).first() is not None
-            insert_if_new(connection, skill_stars, [row])
-        return not exists
+        return self._collections.add(owner, _INSTALLED + skill_id)
 
     def unstar(self, skill_id: str, owner: str) -> bool:
         """Take the star of `owner` back; whether the skill had it."""
-        with self._database.write() as connection:
-            mine = delete(skill_stars).where(skill_stars.c.skill_id == skill_id, skill_stars.c.owner == owner)
-            return connection.execute(mine).rowcount > 0
+        return self._collections.remove(owner, _INSTALLED + skill_id)
 
     def count(self, skill_id: str, what: CountedEvent, owner: str) -> None:
         """Count that `owner` has fetched or installed a skill; once a day, however often it is reported."""

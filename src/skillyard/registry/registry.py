@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
 from skillyard.coding_agents import SkillLinks
-from skillyard.errors import InvalidConfiguration, InvalidInput, SkillyardError, VersionPinned
+from skillyard.errors import InvalidConfiguration, SkillyardError, VersionPinned
 from skillyard.packages import Source, Store, open_store, resolve
+from skillyard.registry.agent_folders import AgentFolders
 from skillyard.registry.candidate import ApprovalPolicy, InstallRequest, SignerPolicy
 from skillyard.registry.dependencies import DependencyFinder
 from skillyard.registry.install_pipeline import InstallPipeline
@@ -33,7 +34,8 @@ from skillyard.registry.installed_skills import (
     RegistryStorage,
     VersionApprovals,
     VersionManager,
-    publisher_notice,
+    compared_update,
+    with_notice,
 )
 from skillyard.registry.model import (
     PINNED,
@@ -43,23 +45,25 @@ from skillyard.registry.model import (
     InstallOptions,
     InstallReport,
     OperationResult,
-    PendingState,
     PendingUpdate,
     Progress,
     RollbackOptions,
     check_edits,
-    deprecated_version,
 )
 from skillyard.registry.requirements import SkillDependencies, unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_of_version
 from skillyard.registry.source_host_policy import LinkFetcher
-from skillyard.registry.upgrade_checks import refuse_replacements, rollback_replacements, rollback_target
+from skillyard.registry.upgrade_checks import (
+    edited_version,
+    refuse_replacements,
+    rollback_replacements,
+    rollback_target,
+)
 from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
 from skillyard.registry.version_store import CURRENT
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill, SkillCatalog
-    from skillyard.coding_agents import LinkReport, SkillsFolder
+    from skillyard.catalog import SkillCatalog
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirrorSource
@@ -73,8 +77,8 @@ class Registry:
 
     Its own methods install, switch and uninstall. Its parts: `installed` reads skills, versions and history;
     `versions` deprecates, yanks, discards and prunes single versions; `approvals` are of versions that wait for a person;
-    `tags` and `popularity` are what people add to skills; `links` are the skills in the folders of coding agents, which follow
-    every change; `storage` has the files, the running operations and the records.
+    `tags` and `popularity` are what people add to skills; `links` are the skills in the folders of coding agents, which
+    `agent_folders` brings along with every change; `storage` has the files, the running operations and the records.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
@@ -102,6 +106,7 @@ class Registry:
         self.installed = InstalledSkills(self.storage, servers)
         self.versions = VersionManager(self.storage, self.installed, keep=keep)
         self.links = SkillLinks(data)
+        self.agent_folders = AgentFolders(data, self.storage.versions, self.links)
         self.approvals = VersionApprovals(self.storage, self.installed, ApprovalPolicy(), self._switched)
         self.store = store
         self._fetcher = fetcher or SourceFetcher()
@@ -114,8 +119,6 @@ class Registry:
     @classmethod
     def open(cls, home: str | None = None, url: str | None = None) -> Self:
         """The registry of the folder `home`, by default Skillyard's own (`$SKILLYARD_HOME`)."""
-        import os
-
         from skillyard.catalog import home_directory
 
         return cls(home or home_directory(), url or os.environ.get("SKILLYARD_DATABASE_URL") or None)
@@ -268,11 +271,13 @@ class Registry:
         *,
         signers: Mapping[str, str] | None = None,
         operation_id: str | None = None,
+        theirs: bool = False,
         **options: Unpack[InstallOptions],
     ) -> InstallReport:
         """Fetch a skill again from where it came from, and install what is there when it is something else.
 
-        Content that was rolled back from, or deprecated, is not brought back without `force`.
+        Content that was rolled back from, or deprecated, is not brought back without `force`. An adopted edit follows the
+        source of the version that was edited: it is kept, with a warning where that has gone on, unless `theirs` is wanted.
 
         Raises:
             InvalidSource: it was uploaded, and comes from nowhere.
@@ -280,10 +285,12 @@ class Registry:
             SkillyardError: as `install`; it is not installed.
         """
         current = self.installed.current(name)
-        self._follow_publisher(current)
+        followed = edited_version(current, self.installed.versions(current.skill_id))
+        self._follow_publisher(followed)
         self._refuse_pinned(current.skill_id)
         request = InstallRequest(
-            source_of_version(current),
+            source_of_version(followed),
+            edit_of="" if theirs or followed is current else followed.digest,
             only=(current.skill_id,),
             operation="update",
             signers=signers or {},
@@ -299,38 +306,20 @@ class Registry:
             SkillNotFound: it is not installed.
         """
         current = self.installed.current(name)
-        notice = None
-        if (mirror := self._mirror_of(current)) is not None:
-            with contextlib.suppress(SkillyardError):  # the reason why nobody can tell says it too
-                notice = publisher_notice(current, mirror)
-        return replace(self._pending_update(current), notice=notice)
+        return with_notice(self._pending_update(current), current, self._mirror_of(current))
 
     def _pending_update(self, current: SkillVersion) -> PendingUpdate:
-        skill_id, version, declared = current.skill_id, current.version, current.declared_version
+        skill_id, version, declared = current.skill_id, current.version, current.label or None
         try:
             self._refuse_pinned(skill_id)
-            inspected = self.inspect(source_of_version(current), dependencies=False)
+            recorded = self.installed.versions(skill_id)
+            inspected = self.inspect(source_of_version(edited_version(current, recorded)), dependencies=False)
         except VersionPinned as error:
             return PendingUpdate(skill_id, "pinned", version, declared, reason=error.message)
         except SkillyardError as error:
             return PendingUpdate(skill_id, "unknown", version, declared, reason=error.message)
         found = next((one for one in inspected if one.skill_id == skill_id), None)
-        if found is None:
-            return PendingUpdate(skill_id, "unknown", version, declared, reason="its source no longer has it")
-        if found.unchanged:
-            return PendingUpdate(skill_id, "current", version, declared, found.declared_version)
-        deprecated = deprecated_version(self.installed.versions(skill_id), found.digest)
-        reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
-        state: PendingState = "deprecated" if deprecated else "update"
-        if any(one.digest == found.digest and one.approval == "waiting" for one in self.installed.versions(skill_id)):
-            reason = "it is here already, and waits for approval"
-        if found.changed_links:
-            reason = reason or "what it tells to fetch is not what is kept: " + ", ".join(found.changed_links[:3])
-        before = found.powers_before or found.powers
-        return PendingUpdate(
-            skill_id, state, version, declared, found.declared_version, reason, found.difference,
-            widened=found.powers.added_since(before), narrowed=found.powers.lost_since(before),
-        )  # fmt: skip
+        return compared_update(current, found, recorded)
 
     def kept_links(self, *, upstream: bool = False) -> tuple[KeptLinkState, ...]:
         """How what is kept of the addresses that installed skills tell to fetch is; `upstream` asks the addresses, too."""
@@ -501,23 +490,10 @@ class Registry:
         """Bring lists and the folders of coding agents to what is current now; a sentence for what could not be."""
         self.storage.note_withdrawn()
         try:
-            reports = self.follow_links(skill_id, forget=forget)
+            reports = self.agent_folders.follow(skill_id, forget=forget)
         except (InvalidConfiguration, OSError) as error:
             return (f"folders of coding agents were not looked at: {error}",)
         return tuple(f"{report.path}: {report.reason}" for report in reports)
-
-    def follow_links(self, skill_id: str, *, forget: bool = False) -> tuple[LinkReport, ...]:
-        """Bring the folders of coding agents to the current version of a skill; out of them while its state is off or manual.
-
-        Raises:
-            InvalidConfiguration: the file about the links, or the settings, cannot be understood.
-        """
-        from skillyard.catalog.user_changes import load_settings, switch_key
-
-        versions, settings = self.storage.versions, load_settings(str(self.root.parent))
-        key = switch_key("installed", skill_id, str(versions.root))
-        away = versions.current(skill_id) is None or key in settings.disabled or settings.states.get(key) == "manual"
-        return self.links.follow(skill_id, None if away else str(versions.home(skill_id) / CURRENT), forget=forget)
 
     def current_folder(self, name: str) -> tuple[str, Path]:
         """The id of an installed skill, and the folder that is its current version whichever that is.
@@ -528,33 +504,13 @@ class Registry:
         skill_id = self.installed.current(name).skill_id
         return skill_id, self.storage.versions.home(skill_id) / CURRENT
 
-    def link_into(self, skill: Skill, folders: Sequence[SkillsFolder], *, copy: bool = False) -> tuple[LinkReport, ...]:
-        """Put a skill of the catalog into folders of coding agents; an installed one follows its current version there.
-
-        Raises:
-            InvalidInput: it is off or manual, and agents would offer it.
-        """
-        if skill.state in ("off", "manual"):
-            hint = skill.reason or f"skillyard state {skill.id} automatic, then link it"
-            raise InvalidInput(f"{skill.id} is {skill.state}, and agents would offer it", hint=hint)
-        directory = os.path.abspath(skill.directory)  # noqa: PTH100 # links stay as they are
-        known = next((link for link in self.links.links() if link.path == directory), None)
-        if known is not None:  # a copy stands for what it is of
-            skill_id, source = known.skill_id, known.source
-        elif skill.source == "installed":
-            skill_id, current = self.current_folder(skill.slug)
-            source = str(current)
-        else:
-            skill_id, source = None, directory
-        return self.links.add(skill.slug, source, folders, skill_id=skill_id, copy=copy)
-
     def adopt(
         self, name: str, *, agent: str | None = None, project: str | None = None, **options: Unpack[InstallOptions]
     ) -> InstallReport:
         """Make the copy of a skill that was edited in a coding agent's folder the next version; other copies follow.
 
-        Edited copies below the folder `project` come first. The version counts as uploaded: an update has nowhere
-        to look any more; `rollback` to one of the source of the version that was edited asks nothing.
+        Edited copies below the folder `project` come first. The version counts as uploaded; `update` goes on to look where the
+        version came from that was edited, and `rollback` to one of that source asks nothing.
         Of a signed skill the signature is left out.
 
         Raises:

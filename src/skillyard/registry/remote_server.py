@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -183,7 +183,8 @@ class RemoteRefusal(WireForm):
 class PublishPreview(WireForm, also=("state",)):
     """What others will see of a skill once it is published to a server; nothing was.
 
-    `current` is the version the server has now, None when the name is new there. `powers` is what the skill may do, one
+    `current` is the version the server has now; without one, `gone` are those that it had, the newest first, each with what
+    became of it, and the name is new there when there are none. `powers` is what the skill may do, one
     sentence each, and `widened` what beyond the current version: publishing that needs `consent`.
     """
 
@@ -203,6 +204,7 @@ class PublishPreview(WireForm, also=("state",)):
     refusals: tuple[RemoteRefusal, ...]
     warnings: tuple[str, ...]
     unchanged: bool
+    gone: tuple[str, ...] = ()
     consent: str = field(default="", metadata=wire(hidden=True))
 
     @property
@@ -217,7 +219,7 @@ class PublishPreview(WireForm, also=("state",)):
     def changelog(self) -> str:
         """What is new against the version of the server, one line each; the first version has nothing to compare."""
         if self.current is None:
-            return "first version"
+            return f"the first version after {self.gone[0]}" if self.gone else "first version"
         lines = [_change_line(change) for change in self.changes[:_LISTED]]
         if len(self.changes) > _LISTED:
             lines.append(f"and {len(self.changes) - _LISTED} more files")
@@ -227,6 +229,16 @@ class PublishPreview(WireForm, also=("state",)):
 
 _LISTED: Final = 40
 _NOTES: Final = 3800  # characters that a server takes with a version are 4,000
+
+
+def _fate(version: Mapping[str, object]) -> str:
+    """What became of a version that a server does not give out."""
+    if version.get("approval") == "waiting":
+        return "waits for approval"
+    if version.get("yanked") is not True:
+        return "was uninstalled there"
+    reason = _optional(version, "yanked_reason")
+    return "was withdrawn" + (f": {single_line(reason)}" if reason else "")
 
 
 def _change_line(change: FileChange) -> str:
@@ -277,7 +289,19 @@ class RemoteServer:
         listed = self._upload("/inspect", archive, skill_id, {"version": version})
         if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], dict):
             raise self._odd("an inspection")
-        return self._preview(listed[0], version)
+        preview = self._preview(listed[0], version)
+        return preview if preview.current else replace(preview, gone=self._gone(skill_id))
+
+    def _gone(self, skill_id: str) -> tuple[str, ...]:
+        """The newest versions of a skill of which none is current, each with what became of it; none where it is new."""
+        try:
+            listed = self._request("GET", f"{_SKILLS}/{_word(skill_id)}/versions", b"", "application/json", _TIMEOUT_S)
+        except SkillyardError as error:
+            if error.code != "skill_not_found":
+                raise
+            return ()
+        versions = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        return tuple(f"{self._label(one)}, which {_fate(one)}" for one in versions)
 
     def publish(
         self,

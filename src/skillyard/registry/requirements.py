@@ -31,6 +31,16 @@ def skill_names(required: Requirements) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parse_requirement(text).name for text in required.skills))
 
 
+def without_skills(required: Requirements, names: Collection[str]) -> Requirements:
+    """What is still required once the skills with these ids are there."""
+
+    def is_there(text: str) -> bool:
+        return slug(parse_requirement(text).name) in names
+
+    skills = tuple(text for text in required.skills if not is_there(text))
+    return replace(required, skills=skills, any_skills=() if any(map(is_there, required.any_skills)) else required.any_skills)
+
+
 NeedKind = Literal["skill", "program", "variable", "python", "mcp_server", "tool"]
 
 
@@ -207,10 +217,10 @@ def _clause(piece: str) -> tuple[str, str] | None:
 
 
 def _meets(version: str, sign: str, bound: str) -> bool:
-    have, want = _version_key(version), _version_key(bound)
+    have, want = version_key(version), version_key(bound)
     match sign:
         case "^" | "~" | "~=":
-            return want <= have and _version_key(_ceiling(bound, sign), release=False) > have
+            return want <= have and version_key(_ceiling(bound, sign), release=False) > have
         case ">=":
             return have >= want
         case "<=":
@@ -237,7 +247,7 @@ def _ceiling(bound: str, sign: str) -> str:
     return ".".join(map(str, [*numbers[:fixed], numbers[fixed] + 1]))
 
 
-def _version_key(version: str, *, release: bool = True) -> _Key:
+def version_key(version: str, *, release: bool = True) -> _Key:
     """A sort key: numbers, then a pre-release before its release (Semantic Versioning 2.0.0, item 11).
 
     With `release=False` the key comes before every pre-release of that version.
@@ -352,8 +362,13 @@ def _requirement_context(
     versions: dict[str, str | None] = {}
     for skill in skills:
         current = next((version for version in records.versions(skill.skill_id) if version.current), None)
-        versions[skill.skill_id] = versions[skill.name] = current.declared_version if current else None
+        versions[skill.skill_id] = versions[skill.name] = _version_of(current) if current else None
     return RequirementContext(versions, servers)
+
+
+def _version_of(version: SkillVersion) -> str | None:
+    """The version that ranges are held against: that of the SKILL.md, else what its publisher calls it."""
+    return version.declared_version or version.label or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Lists of skills on the web: `.well-known/agent-skills` indexes, ARD catalogs (`ai-catalog.json`), catalogs and manifests.
 
 A list names what it publishes, and each item is fetched by its own rules. The result is one tree with a folder for each skill.
+Versions of an index are a proposal (agentskills/agentskills, pull request 380): `versions.json` beside it names them, and
+`v1.2.0/index.json` is the index as it was at that version.
 """
 
 from __future__ import annotations
@@ -12,9 +14,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
-from skillyard.errors import ArchiveTooLarge, DigestMismatch, InvalidManifest, InvalidSource, NoSkillInside
+from skillyard.errors import (
+    ArchiveTooLarge,
+    DigestMismatch,
+    InvalidManifest,
+    InvalidSource,
+    NoSkillInside,
+    VersionNotFound,
+)
 from skillyard.interop import (
     CatalogEntry,
     convert_anthropic_to_semibot,
@@ -37,11 +46,13 @@ from skillyard.packages import (
 )
 from skillyard.paths import slug
 from skillyard.plain_json import read_json
+from skillyard.registry.requirements import parse_requirement, version_key
 from skillyard.registry.source_host_policy import joined_address
 from skillyard.text import single_line
 from skillyard.wire import WireForm, wire
 
 _INDEX: Final = ".well-known/agent-skills/index.json"
+_INDEX_PATH: Final = re.compile(r"(?:^|/)\.well-known/agent-skills/(?:v[^/]+/)?index\.json$")
 _SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _LARGEST_LIST: Final = 4 * 1024 * 1024
 _MAX_SKILLS: Final = 500
@@ -51,6 +62,11 @@ _RELATIVE: Final = ("package_url", "download_url", "archive_url")
 """Those that may be written relative to the manifest."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LATEST: Final = "latest"
+_ABSENT: Final = (404, 410)
+_INDEX_VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
+_RANGE_SIGN: Final = re.compile(r"[\^~<>=]")
+_MOST_TRIED: Final = 20
+"""Versions of a site that are looked into for one that fits a range and has the requested skills."""
 Download = Callable[[str, int], bytes]
 """The content at an address, of at most so many bytes."""
 FetchInto = Callable[[Source, Path], Path]
@@ -59,18 +75,18 @@ FetchInto = Callable[[Source, Path], Path]
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """One skill of an index: where it is, and what its bytes must be."""
+    """One skill of an index: where it is, and what its bytes must be; `version` is what the index calls it."""
 
     name: str
     kind: str
     url: str
     digest: str
+    version: str = ""
 
 
 def index_address(address: str) -> str:
-    """Where the index of a site is: the address itself when it names one."""
-    parts = urlsplit(address)
-    if parts.path.endswith(_INDEX):
+    """Where the index of a site is: the address itself when it names one, also that of one version."""
+    if _INDEX_PATH.search(urlsplit(address).path):
         return address
     return urljoin(address if address.endswith("/") else f"{address}/", _INDEX)
 
@@ -81,13 +97,12 @@ def fetch_index(source: Source, into: Path, download: Download, limits: PackageL
     Raises:
         InvalidSource: it is no such index.
         NoSkillInside: it has none of a requested name.
+        VersionNotFound: the site does not have the requested version.
         DigestMismatch: a skill is not what the index lists.
         ArchiveTooLarge: all of them together are too large.
         ArchiveRefused, NetworkFailed: as for one archive.
     """
-    address = index_address(source.address)
-    requested = (source.path,) if source.path else source.names
-    listed = _chosen(list(_read_index(download(address, _LARGEST_LIST), address)), requested, address)
+    address, listed = _listed_skills(source, download)
     tree = into / "index"
     tree.mkdir()
     allowance = _ByteBudget(limits.listed, address)
@@ -103,7 +118,84 @@ def fetch_index(source: Source, into: Path, download: Download, limits: PackageL
             )
         allowance.take(_unpack(skill, data, tree / slug(skill.name), into, limits))
         _check_name(skill, tree / slug(skill.name), address)
-    return _requested_folder(tree, source), Origin("well-known", source.address, path=source.path)
+    versions = {slug(skill.name): skill.version for skill in listed if skill.version}
+    origin = Origin("well-known", source.address, path=source.path, ref=source.ref, versions=versions)
+    return _requested_folder(tree, source), origin
+
+
+def _listed_skills(source: Source, download: Download) -> tuple[str, list[_Listed]]:
+    """The address of the index that has the requested version, and the requested skills of it.
+
+    A version that a lock names is looked for and, where the site keeps none, is what it has now: the digest decides.
+    """
+    latest = index_address(source.address)
+    requested = (source.path,) if source.path else source.names
+    wanted = source.ref or source.version
+    for version in _versions_to_try(latest, wanted, download) if wanted else ():
+        address = urljoin(latest, f"v{quote(version, safe='')}/index.json")
+        data = _if_there(address, download)
+        listed = list(_read_index(data, address)) if data is not None else []
+        if listed and set(requested) <= {skill.name for skill in listed}:
+            return address, _chosen(listed, requested, address)
+    listed = list(_read_index(download(latest, _LARGEST_LIST), latest))
+    if not source.ref:
+        return latest, _chosen(listed, requested, latest)
+    range_of = parse_requirement(f"it@{source.ref}")
+    now = [skill for skill in _chosen(listed, requested, latest) if skill.version and range_of.holds(skill.version)]
+    if not now or (requested and len(now) < len(requested)):
+        raise _no_such_version(source, requested, _known_versions(latest, download), listed)
+    return latest, now
+
+
+def _versions_to_try(latest: str, wanted: str, download: Download) -> list[str]:
+    """The versions that are meant, the highest first: an exact one itself, of a range those that the site names."""
+    if not _RANGE_SIGN.match(wanted):
+        return [wanted]
+    range_of = parse_requirement(f"it@{wanted}")
+    fitting = {version for version in _known_versions(latest, download) if range_of.holds(version)}
+    return sorted(fitting, key=version_key, reverse=True)[:_MOST_TRIED]
+
+
+def _known_versions(latest: str, download: Download) -> tuple[str, ...]:
+    """The versions that `versions.json` beside an index names; none where there is no such file.
+
+    Raises:
+        InvalidSource: it cannot be understood.
+    """
+    address = urljoin(latest, "versions.json")
+    data = _if_there(address, download)
+    if data is None:
+        return ()
+    try:
+        shape = read_json(data.decode("utf-8-sig"))
+    except ValueError:
+        shape = None
+    versions = shape.get("versions") if isinstance(shape, dict) else None
+    if not isinstance(versions, list) or not all(isinstance(one, str) and _INDEX_VERSION.fullmatch(one) for one in versions):
+        raise InvalidSource(f"{shown_address(address)} is no list of versions", hint="report it to its publisher")
+    return tuple(versions)
+
+
+def _if_there(address: str, download: Download) -> bytes | None:
+    """The bytes at an address; None where the server says that there are none."""
+    try:
+        return download(address, _LARGEST_LIST)
+    except InvalidSource as error:
+        if error.details.get("answered") not in _ABSENT:
+            raise
+        return None
+
+
+def _no_such_version(
+    source: Source, requested: tuple[str, ...], known: tuple[str, ...], listed: list[_Listed]
+) -> VersionNotFound:
+    now = {skill.version for skill in listed if skill.version and (not requested or skill.name in requested)}
+    there = sorted({*known, *now}, key=version_key, reverse=True)
+    what = f" of {', '.join(requested)}" if requested else ""
+    hint = f"it has {', '.join(there[:10])}" if there else "it names no versions: install without one"
+    return VersionNotFound(
+        f"{shown_address(source.address)} has no version {source.ref}{what}", hint=hint, candidates=there[:100]
+    )
 
 
 def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
@@ -125,7 +217,9 @@ def _read_index(data: bytes, address: str) -> Iterator[_Listed]:
                 f"{shown_address(address)} lists {str(name)[:80]!r} in a way that is not known",
                 hint="report it to its publisher",
             )
-        yield _Listed(name, kind, urljoin(address, url), digest)
+        version = item.get("version")
+        known = isinstance(version, str) and _INDEX_VERSION.fullmatch(version) is not None
+        yield _Listed(name, kind, urljoin(address, url), digest, version if known else "")
 
 
 def _chosen(listed: list[_Listed], requested: tuple[str, ...], address: str) -> list[_Listed]:

@@ -344,7 +344,7 @@ class SourceFetcher:
         try:
             tree, origin = fetch_index(source, _new_folder(into), self._download, self.limits)
         except InvalidSource as error:
-            if error.details.get("answered") not in (404, 410):
+            if source.ref or error.details.get("answered") not in (404, 410):
                 raise
             where = catalog_address(source.address)
             try:

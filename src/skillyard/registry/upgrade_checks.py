@@ -23,7 +23,7 @@ from skillyard.errors import (
     VersionNotFound,
     VersionUnusable,
 )
-from skillyard.packages import Source, find_skills, read_signature, shown_address
+from skillyard.packages import Source, find_skills, read_signature, shown_address, tree_digest
 from skillyard.registry.model import SkillVersion, SourceReplacement
 from skillyard.registry.powers import NO_POWERS, PowerChange, installed_powers
 from skillyard.registry.version_files import NO_STORE_HINT
@@ -31,7 +31,7 @@ from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import Candidate, InstallRequest
-    from skillyard.registry.model import AgreeReplacement
+    from skillyard.registry.model import AgreeReplacement, ResultStatus
     from skillyard.registry.record_queries import RecordReader
     from skillyard.registry.records import RegistryRecords
     from skillyard.registry.version_store import VersionStore
@@ -328,14 +328,18 @@ def refuse_taken_version(records: RegistryRecords, candidate: Candidate, request
     if not label:
         return
     taken = next((one for one in records.read.versions(candidate.skill_id) if one.label == label), None)
-    if taken is not None and taken.digest != candidate.digest:
+    if taken is None:
+        return
+    why = f": {taken.yanked_reason}" if taken.yanked_reason else ""
+    withdrawn = f", and was withdrawn{why}" if taken.yanked else ""
+    if taken.digest != candidate.digest:
         raise VersionUnusable(
-            f"{candidate.skill_id} {label} was published before, with other content", hint="give it a higher version"
+            f"{candidate.skill_id} {label} was published before, with other content{withdrawn}", hint="give it a higher version"
         )
-    if taken is not None and not taken.current and taken.approval != "waiting":
+    if not taken.current and taken.approval != "waiting":
         raise VersionUnusable(
-            f"exactly this was published before as {candidate.skill_id} {label}, and another version is current now",
-            hint="give it a higher version, or roll back to that one",
+            f"exactly this was published before as {candidate.skill_id} {label}{withdrawn or ', and is not current any more'}",
+            hint="give it a higher version" + ("" if taken.yanked else ", or roll back to that one"),
         )
 
 
@@ -392,12 +396,14 @@ def find_replacements(
 ) -> Iterator[SourceReplacement]:
     """What would be another signer or another source than before if the candidate were installed."""
     recorded = records.read.versions(candidate.skill_id)
+    current = next((version for version in recorded if version.current), None)
+    if request.operation == "update" and current is not None and (edited := edited_version(current, recorded)) is not current:
+        recorded, current = (edited,), edited  # what is followed is the source of what was edited
     promised = request.signers.get(candidate.skill_id) or None
     if promised is not None and candidate.signer != promised:
         yield _signer_replacement(candidate, promised, f"the lock names {promised} as its signer")
     if recorded and recorded[0].signer is not None:
         yield from _signer_change(versions, candidate, recorded[0], older=request.installed_at is not None)
-    current = next((version for version in recorded if version.current), None)
     if current is not None and request.activate and current.digest != candidate.digest:
         now = candidate.origin.to_dict()
         yield from _source_change(candidate.skill_id, candidate.name, current, now, candidate.signer, candidate.digest)
@@ -410,7 +416,7 @@ def rollback_replacements(
 
     Back from an edit that was adopted, nothing is another source or signer that the edited version has, too.
     """
-    edited = _edited_version(current, recorded)
+    edited = edited_version(current, recorded)
     identity = source_identity(edited.origin)
     if edited is not current and identity and (identity, edited.signer) == (source_identity(target.origin), target.signer):
         return
@@ -420,12 +426,28 @@ def rollback_replacements(
     yield from _source_change(target.skill_id, name, current, target.origin, target.signer, target.digest)
 
 
-def _edited_version(version: SkillVersion, recorded: Sequence[SkillVersion]) -> SkillVersion:
+def edited_version(version: SkillVersion, recorded: Sequence[SkillVersion]) -> SkillVersion:
     """The version that an adopted edit, or an edit of an edit, was made of; of any other version itself."""
     older = {one.version: one for one in recorded}
     while version.origin.get("kind") == "upload" and (edited := older.pop(str(version.origin.get("edits", "")), None)):
         version = edited
     return version
+
+
+def beside_edit(versions: VersionStore, candidate: Candidate, request: InstallRequest) -> tuple[Candidate, ResultStatus, str]:
+    """What becomes of a candidate where the current version is an adopted edit that stays: with a warning if they diverged."""
+    current = versions.current(candidate.skill_id) or ""
+    if candidate.digest in (request.edit_of, tree_digest(versions.path(candidate.skill_id, current))):
+        return candidate, "unchanged", current
+    warning = f"its source has something else ({_shown_version(candidate)}), and what is here was edited: {THEIRS}"
+    return replace(candidate, warnings=(*candidate.warnings, warning)), "kept", current
+
+
+THEIRS: Final = "`skillyard update NAME --theirs` takes that of the source, and the edit stays a version to roll back to"
+
+
+def _shown_version(candidate: Candidate) -> str:
+    return candidate.document.metadata.version or candidate.origin.version or "no version declared"
 
 
 def _signer_change(

@@ -18,11 +18,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skillyard.packages import sniff
+from skillyard.scanner.sources import reading_rank
 
 MOST_MEMBERS: Final = 400
 LARGEST_MEMBER: Final = 1024 * 1024
 MOST_UNPACKED: Final = 8 * 1024 * 1024
 DEEPEST: Final = 3
+_ORDINARY: Final = 3
+"""The rank from which on a file neither runs nor is read."""
 _ERRORS: Final = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, RuntimeError,
     LookupError, TypeError, struct.error,
@@ -59,6 +62,8 @@ class Contents:
     """Why nobody can look into a part of it."""
     macros: bool = False
     """Whether an office document has code."""
+    hides: bool = False
+    """Whether something that runs, or that is read, may be in what was not looked into."""
     left: int = MOST_UNPACKED
 
 
@@ -89,9 +94,11 @@ def _zip(name: str, data: bytes, contents: Contents) -> None:
         names = {entry.filename for entry in entries[:MOST_MEMBERS]}
         office = "[Content_Types].xml" in names or "mimetype" in names
         contents.macros = any(word in entry.filename.lower() for entry in entries[:MOST_MEMBERS] for word in _MACROS)
+        entries.sort(key=lambda entry: reading_rank(entry.filename))
         for number, entry in enumerate(entries):
             if number == MOST_MEMBERS or contents.left <= 0:
                 contents.unread.append("too much is in it")
+                contents.hides = not office and reading_rank(entry.filename) < _ORDINARY
                 return
             if entry.is_dir() or (
                 office and not _OFFICE_TEXT.match(entry.filename) and not entry.filename.startswith("customXml/")
@@ -109,9 +116,11 @@ def _tar(name: str, data: bytes, contents: Contents) -> None:
         for number, entry in enumerate(archive):
             if number == MOST_MEMBERS or contents.left <= 0:
                 contents.unread.append("too much is in it")
+                contents.hides = True
                 return
             if entry.size > MOST_UNPACKED:
                 contents.unread.append("a member is too large")
+                contents.hides = True
                 return
             if entry.isfile() and (member := archive.extractfile(entry)) is not None:
                 _keep(name, entry.name, member.read(min(LARGEST_MEMBER, contents.left) + 1), contents, office=False)

@@ -131,6 +131,8 @@ RESOURCE_RULES: Final = (
 
 _REFUSED: Final = re.compile(r"block|den[iy]|forbid|danger|refuse", re.IGNORECASE)
 """Words of a line that only names what must not be done."""
+_ROOT: Final = re.compile(r"rm (?:-\w+ ){1,3}[\"']?/[\"']?(?=\s|;|&|$|\|)")
+"""What every `rm` refuses: it stands in examples of what must not be done."""
 _RESOURCE_PATTERNS: Final = (
     pattern("fork-bomb", r"([\w:]{1,20})\s{0,3}\(\)\s{0,3}\{\s{0,3}\1\s{0,3}\|\s{0,3}\1\s{0,3}&\s{0,3}\}\s{0,3};\s{0,3}\1", "()"),
     pattern("fork-bomb", r"\bwhile (?:true|:|\[ 1 \])\s{0,3};?\s{0,3}do\b[^\n]{0,60}?\$0[^\n]{0,10}&", "while"),
@@ -146,7 +148,10 @@ _RESOURCE_PATTERNS: Final = (
 def find_resource_abuse(source: SourceText) -> Iterator[Hit]:
     """Commands that eat or wipe a machine."""
     for hit in find(source, _RESOURCE_PATTERNS):
-        yield replace(hit, relief=1) if _REFUSED.search(source.line_at(hit.offset)) else hit
+        named = _REFUSED.search(source.line_at(hit.offset)) or (
+            hit.rule == "destroys-files" and _ROOT.match(source.text, hit.offset)
+        )
+        yield replace(hit, relief=hit.relief + 1) if named else hit
 
 
 OBFUSCATION_RULES: Final = (
@@ -181,7 +186,7 @@ OBFUSCATION_RULES: Final = (
 _TO_SHELL: Final = r"\|\s{0,3}(?:sudo\s{1,3})?(?:/(?:usr/)?bin/)?(?:(?:ba|z|da|k)?sh\b|(?:python[0-9.]*|perl|node|ruby|php)\b(?!\s{1,3}-[cemnp]))"
 _DECODES: Final = r"\b(?:base64\s{1,3}(?:-d|-D|--decode|-di)|xxd\s{1,3}-r\b|openssl\s{1,3}(?:enc|base64)\b[^\n|]{0,60}-d|uudecode|rev\b|tr\s{1,3}['\"]?[A-Za-z]-)"
 OBFUSCATION_PATTERNS: Final = (
-    pattern("decoded-code", rf"{_DECODES}[^\n|]{{0,200}}(?:\|[^\n|]{{0,100}}){{0,2}}{_TO_SHELL}", "base64", "xxd", "openssl", "uudecode", "rev", "tr "),
+    pattern("decoded-code", rf"{_DECODES}[^\n|]{{0,200}}(?:\|(?!\s{{0,3}}grep\b)[^\n|]{{0,100}}){{0,2}}{_TO_SHELL}", "base64", "xxd", "openssl", "uudecode", "rev", "tr "),
     pattern("decoded-code", rf"\b(?:eval|(?:ba|z)?sh -c|source)\s{{1,3}}[\"']?(?:<\(|\$\(|`)[^\n]{{0,300}}?{_DECODES}", "base64", "xxd", "openssl", "uudecode"),
     pattern("decoded-code", r"\b(?:exec|eval)\([^\n]{0,120}?\b(?:b64decode|fromhex|unhexlify|decompress|rot_?13|a2b_base64)\b", "exec(", "eval("),
     pattern("decoded-code", r"\b(?:eval|Function|execSync|exec|runInThisContext)\(\s{0,3}(?:atob\(|Buffer\.from\([^\n]{0,400}?[\"'](?:base64|hex)[\"']|decodeURIComponent\(escape|unescape\()", "atob", "buffer.from", "unescape", "decodeuricomponent"),
@@ -342,7 +347,7 @@ CREDENTIAL_RULES: Final = (
          "It returns the credentials of the machine to any process.", "give the skill a key of its own", "medium", "low"),
 )  # fmt: skip
 
-PUBLIC_ADDRESS: Final = r"(?!0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5]\d\.|1\.1\.1\.1|8\.8\.[48]\.[48]|1\.2\.3\.4)(?:\d{1,3}\.){3}\d{1,3}"
+PUBLIC_ADDRESS: Final = r"(?!0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|198\.1[89]\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.|22[4-9]\.|2[3-5]\d\.|1\.[01]\.[01]\.1|9\.9\.9\.9|8\.8\.[48]\.[48]|1\.2\.3\.4)(?:\d{1,3}\.){3}\d{1,3}"
 """A numeric address that is reached over the internet, and stands in no documentation."""
 CREDENTIAL_FILES: Final = (
     r"\.ssh/(?:id_\w+|identity|\*|config\b)|\.aws/(?:credentials|config\b)|\.netrc\b|\.kube/config\b|\.docker/config\.json|\.config/gcloud\b|\.azure/\w+"

@@ -62,7 +62,7 @@ _TO: Final = r"(?:https?://|(?:an? |the |our |this |my )?(?:external|remote|atta
 _PROSE: Final = (
     pattern(
         "prompt-override",
-        rf"(?<![\w-])(?:ignore|disregard|forget|override(?! (?:for|of|the default)\b)|discard|supersedes?|cancel)\b[^\n.]{{0,25}}?\b{_BEFORE}\b[^\n.(]{{0,20}}?\b{_ORDERS}",
+        rf"(?<![\w-])(?:ignore|disregard|forget|override(?! (?:for|of|the default)\b)|discard|supersedes?|cancel)\b[^\n.]{{0,25}}?\b{_BEFORE}\b[^\n.(]{{0,20}}?\b{_ORDERS}(?! in this (?:skill|file|document))",
         "ignore", "disregard", "forget", "override", "discard", "supersede", "cancel",
     ),
     pattern(
@@ -81,14 +81,14 @@ _PROSE: Final = (
     ),
     pattern("role-takeover", r"\b(?:enter|enable|activate|switch to)(?:ed|d)? (?:DAN|god|jailbreak|unrestricted) mode\b", " mode"),
     pattern("role-takeover", r"\b(?:act|behave|respond|pretend|answer)\b[^\n.]{0,20} (?:as if|that|like) you (?:have|had) no (?:restrictions|limits|limitations|rules|guidelines|filters)", "you have no", "you had no"),
-    pattern("role-takeover", r"<\|(?:im_start|system|endoftext|start_header_id)\|>|\[/?(?:INST|SYS)\]|<</?SYS>>", "<|", "[inst", "[/inst", "[sys", "[/sys", "<<sys", "<</sys"),
+    pattern("role-takeover", r"<\|im_start\|>\s{0,3}(?:system|developer|user|assistant)\b|<\|(?:system|start_header_id)\|>|<\|endoftext\|>\s{0,5}(?:<|\[|#|(?:system|human|user)\b)|\[/?(?:INST|SYS)\]|<</?SYS>>", "<|", "[inst", "[/inst", "[sys", "[/sys", "<<sys", "<</sys"),
     pattern("role-takeover", r"^[ \t>*#-]{0,8}(?:\[|<)?(?:new |updated )(?:system (?:prompt|instructions?|message)|directives?)(?:\]|>)?[ \t]*:", "new ", "updated "),
     pattern("role-takeover", r"^[ \t>*#-]{0,8}\[system\][^\n]{0,60}\b(?:instructions?|directives?|override|mode)\b", "[system]"),
     pattern("role-takeover", r"\byou (?:are|will be) now in (?:maintenance|diagnostic|service|unattended|test) mode\b", "you are now in", "you will be now"),
     pattern("role-takeover", r"^[ \t]{0,4}#{1,4} system override\b|^[ \t*]{0,4}system override[ \t*]*:", "system override"),
     pattern(
         "safety-bypass",
-        r"\b(?:bypass|circumvent|disable|turn off|ignore|evade|override|skip(?! (?:all )?(?:permission|approval)))(?:ing|s|es)?\b[^\n.]{0,15}?"
+        r"\b(?:bypass|circumvent|disable|turn off|ignore|evade|override|skip(?! (?:all )?(?:permission|approval)))(?:ing|s|es)?\b(?! after\b)[^\n.|]{0,15}?"
         r"\b(?:safety|content|security|ethical|moderation|guard ?rails?|permission|approval|human)[ -]"
         r"(?:filters?|checks?|guidelines|polic(?:y|ies)|measures|protocols?|restrictions|prompts?|dialogs?|review|guard ?rails?|rules)\b",
         "bypass", "circumvent", "disable", "turn off", "ignore", "evade", "override", "skip",
@@ -180,7 +180,7 @@ _PROSE: Final = (
     pattern("data-in-link", r"!\[[^\]\n]{0,80}\]\(https?://[^)\s]{4,160}[?&]\w{1,30}=(?:<|\{\{?|\[|\$)\w{0,20}(?:pw|pass|key|token|secret|data|content|conversation|history|message|prompt|summary|env)", "]("),
     pattern(
         "unverified-execution",
-        r"\b(?:execute|run|perform|follow|obey)\b[^\n.]{0,40}?\bwithout (?:any )?(?:verification|verifying|question(?:ing)?|hesitation|review(?:ing)?|inspect(?:ing|ion)|reading|validation|checking)\b",
+        r"\b(?:execute|run(?! along)|perform|follow|obey)\b[^\n.]{0,40}?\bwithout (?:any )?(?:verification|verifying|question(?:ing)?|hesitation|review(?:ing)?|inspect(?:ing|ion)|reading|validation|checking)\b",
         "without",
     ),
 )  # fmt: skip
@@ -195,8 +195,13 @@ _TOPIC: Final = re.compile(
     r"inject|jailbreak|attack|malicious|adversar|detect|red[- ]?team|threat|exploit|vulnerab|untrusted|scanner|suspicious|攻击|注入", re.IGNORECASE
 )  # fmt: skip
 _REFUSES: Final = re.compile(
-    r"(?:\b(?:accidentally|can|could|may|might|would|because|never|do not|don'?t|must not|cannot|can'?t|should not|refuse to|not to|no one may|avoid|without|only|models?|attackers?|inputs that|attempts? to|tr(?:y|ies|ying) to)\b|不要|不得)[^\n.:]{0,25}$",
+    r"(?:\b(?:accidentally|can|could|may|might|would|because|never|do not|don'?t|must not|cannot|can'?t|should not|refuse to|not to|no one may|avoid|without|only|models?|attackers?|inputs that|attempts? to|tr(?:y|ies|ying) to"
+    r"|(?:designed|intended|meant|crafted|used|able) to)\b|不要|不得)[^\n.:]{0,25}$"
+    r"|\b(?:do|must|should) not [^\n.:]{3,40} or $|\bif\b[^\n.:]{3,100}\bask(?:s|ing)? (?:you|the model|an agent) to $",
     re.IGNORECASE,
+)
+_FORBIDS: Final = re.compile(
+    r"\b(?:do not|don'?t|never|must not) (?:use|read|share|monitor|collect|record)\b[^\n.]{0,90}$", re.IGNORECASE
 )
 _QUOTES: Final = "\"'`“”‘’「」|"
 _REFUSING: Final = re.compile(r"do not|don'?t|never|must not|不要|切勿|别|不得", re.IGNORECASE)
@@ -209,9 +214,12 @@ def find_injection(source: SourceText) -> Iterator[Hit]:
     text = _unwrapped(source.text)
     unwrapped = replace(source, text=text)
     for hit in find(unwrapped, _PROSE):
-        if not _REFUSING.match(text, hit.offset) and _REFUSES.search(text[max(0, hit.offset - 60) : hit.offset]):
+        before = text[max(0, hit.offset - 120) : hit.offset]
+        if not _REFUSING.match(text, hit.offset) and _REFUSES.search(before):
             continue
-        yield Hit(hit.rule, hit.offset, relief=_relief(text, hit.offset) + (source.role == "script"))
+        if text.startswith(("without", "Without"), hit.offset) and _FORBIDS.search(before):
+            continue
+        yield Hit(hit.rule, hit.offset, relief=_relief(source, text, hit.offset) + (source.role == "script"))
     if source.role == "comment" and source.language in ("markdown", "html"):
         yield from find(unwrapped, _COMMENT)
     if source.role in ("prose", "comment"):
@@ -247,13 +255,14 @@ def _unwrapped(text: str) -> str:
     return re.sub(r"(?<=[\w,])\n(?=[a-z(])", " ", text)
 
 
-def _relief(text: str, offset: int) -> int:
-    """How much less a match weighs that is quoted, or follows a quote in a text about attacks."""
+def _relief(source: SourceText, text: str, offset: int) -> int:
+    """How much less a match weighs that is quoted, or follows a quote in a text about attacks; a file's name may say that it is one."""
     start = max(text.rfind("\n", max(0, offset - 300), offset) + 1, offset - 300, 0)
+    about = source.file.lower() != "skill.md" and bool(_TOPIC.search(source.file.rpartition("/")[2]))
     if not any(mark in text[start:offset] for mark in _QUOTES) and not _LISTED.match(text, start):
-        return 0
-    quoted = text[max(0, offset - 1) : offset] in _QUOTES
-    return int(quoted) + bool(_TOPIC.search(text[max(0, offset - 1500) : offset + 500]))
+        return int(about)
+    quoted = text[max(0, offset - 1) : offset] in f"{_QUOTES}/"
+    return int(quoted) + (about or bool(_TOPIC.search(text[max(0, offset - 1500) : offset + 500])))
 
 
 HIDDEN_RULES: Final = (
@@ -355,7 +364,7 @@ def _first(text: str, expression: re.Pattern[str], rule: str) -> Iterator[Hit]:
 
 _APPLE_DOUBLE: Final = "\x05\x16\x07"
 """How a file of macOS with the attributes of another one begins, behind its NUL."""
-_TWICE_ENCODED: Final = re.compile("[\u00c2-\u00f4][\u0080-\u009f]{1,3}")
+_TWICE_ENCODED: Final = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]{1,3}")
 
 
 def _controls(text: str) -> Iterator[Hit]:

@@ -130,6 +130,8 @@ def misspelt_name(name: str) -> str | None:
 
 
 def _typed_wrong(part: str, word: str) -> bool:
+    if word.startswith(part) or part.startswith(word):
+        return False  # another form of it: `scrape`, `summarize`
     if part[0] != word[0] or sorted(set(part)) != sorted(set(word)) or not _one_slip(part, word):
         return False
     return len(part) != len(word) or sorted(part) == sorted(word)

@@ -38,8 +38,8 @@ NETWORK_RULES: Final = (
          "Everybody can reach the service behind it.", "let the user open it", "medium", "info"),
 )  # fmt: skip
 
-NETWORK_PATTERNS: Final = (
-    pattern("collecting-service", r"\b(?:webhook\.site|requestbin\.(?:com|net|io)|(?:[\w-]{1,60}\.)?(?:oast\.(?:pro|live|site|online|fun|me)|oastify\.com|burpcollaborator\.net|interact\.sh|pipedream\.net|requestcatcher\.com|beeceptor\.com|hookb\.in|dnslog\.cn|ceye\.io|canarytokens\.(?:com|org)))\b", "webhook.site", "requestbin", "oast", "burpcollab", "interact.sh", "pipedream", "requestcatcher", "beeceptor", "hookb.in", "dnslog", "ceye.io", "canarytokens"),
+_CONTACT_PATTERNS: Final = (
+    pattern("collecting-service", r"\b(?:webhook\.site|requestbin\.(?:com|net|io)|(?:[\w-]{1,60}\.)?(?:oast\.(?:pro|live|site|online|fun|me)|oastify\.com|burpcollaborator\.net|interact\.sh|pipedream\.net|requestcatcher\.com|beeceptor\.com|hookb\.in|dnslog\.cn|ceye\.io|canarytokens\.(?:com|org)))\b(?! [\w-]{1,40}\.(?:com|io|net|org|site|me|sh)\b)", "webhook.site", "requestbin", "oast", "burpcollab", "interact.sh", "pipedream", "requestcatcher", "beeceptor", "hookb.in", "dnslog", "ceye.io", "canarytokens"),
     pattern("paste-service", r"https?://(?:www\.)?(?:pastebin\.com|paste\.ee|hastebin\.com|ghostbin\.\w{2,5}|rentry\.(?:co|org)|termbin\.com|transfer\.sh|0x0\.st|file\.io|anonfiles\.com|gofile\.io|ix\.io|dpaste\.\w{2,4}|glot\.io)\b", "paste", "bin.", "rentry", "transfer.sh", "0x0.st", "file.io", "anonfiles", "gofile", "ix.io", "glot.io"),
     pattern("paste-service", r"\bdiscord(?:app)?\.com/api/webhooks/\d{5}", "api/webhooks/"),
     pattern("numeric-address", rf"\b(?:https?|ftp|wss?)://(?:[^\s/@\"']{{1,60}}@)?{PUBLIC_ADDRESS}(?![\d.])", "://"),
@@ -50,9 +50,13 @@ NETWORK_PATTERNS: Final = (
     pattern("reverse-shell", r"\bsocat\b[^\n]{0,120}?\bEXEC:", "socat"),
     pattern("reverse-shell", r"\bos\.dup2\([^\n]{0,60}?fileno\(\)", "os.dup2"),
     pattern("reverse-shell", r"\bNew-Object\s{1,3}(?:System\.)?Net\.Sockets\.TCPClient\(", "tcpclient"),
-    pattern("tunnel-address", r"://[\w.-]{1,80}\.(?:ngrok(?:-free)?\.(?:io|app|dev)|trycloudflare\.com|serveo\.net|localhost\.run|loca\.lt|lhr\.life|pagekite\.me|zrok\.io|pinggy\.link|playit\.gg|localxpose\.io|loclx\.io)\b|://bore\.pub:\d", "bore.pub", "zrok", "pinggy", "playit", "localxpose", "loclx", "ngrok", "trycloudflare", "serveo", "localhost.run", "loca.lt", "lhr.life", "pagekite"),
+    pattern("tunnel-address", r"://(?!(?:abc\d{2,6}|xyz|x{3,}|your[\w-]{0,30}|my-?\w{0,20}|example|random|subdomain)[.-])[\w.-]{1,80}\.(?:ngrok(?:-free)?\.(?:io|app|dev)|trycloudflare\.com|serveo\.net|localhost\.run|loca\.lt|lhr\.life|pagekite\.me|zrok\.io|pinggy\.link|playit\.gg|localxpose\.io|loclx\.io)\b|://bore\.pub:\d", "bore.pub", "zrok", "pinggy", "playit", "localxpose", "loclx", "ngrok", "trycloudflare", "serveo", "localhost.run", "loca.lt", "lhr.life", "pagekite"),
     pattern("tunnel", r"(?:^|[;&|$`]\s{0,3})(?:ngrok (?:http|tcp)|cloudflared tunnel|bore local|lt --port|localtunnel)\b|\bssh\b[^\n]{0,60}?\s-R\s{0,2}\d", "ngrok", "cloudflared", "bore ", "lt --port", "localtunnel", "ssh"),
 )  # fmt: skip
+_ANYBODY: Final = re.compile(
+    r"\b(?:ATTACKER|YOUR|MY|LISTENER|LHOST|RHOST|KALI)(?:[-_]?(?:IP|HOST|ADDR\w{0,5}))?\b|\b1\.2\.3\.4\b|\b(?:10|192\.168)\.\d|<[A-Za-z][\w -]{1,20}>"
+)
+"""What stands in explanations of an attack for the address of whoever attacks."""
 _HOST: Final = re.compile(r"\bhttps?://([A-Za-z0-9][A-Za-z0-9.-]{0,252}\.[A-Za-z]{2,24})(?=[:/?#\"'`\s)>\]]|$)")
 _USE: Final = {
     "shell": re.compile(r"(?:^|[;&|(`]|\b(?:sudo|then|do|if|!))\s{0,20}(?:curl|wget|nc|ncat|scp|rsync|sftp|ftp|telnet)\s+[\w\"'$@-]", re.MULTILINE),
@@ -110,13 +114,15 @@ _DOWNLOAD_PATTERNS: Final = (
     pattern("download-and-run", r"\b(?:eval|(?:ba|z|da|k)?sh -\w{0,3}c|python[0-9.]* -c|node -e) {0,3}[\"']?(?:\$\(|`) {0,3}(?:curl|wget|fetch)\b", "curl", "wget", "fetch"),
     pattern("download-and-run", r"\b(?:iex|Invoke-Expression)\b[^\n]{0,80}?(?:DownloadString|Invoke-WebRequest|iwr|irm|Invoke-RestMethod|curl)\b", "iex", "invoke-expression"),
     pattern("download-and-run", r"(?:DownloadString|Invoke-WebRequest|iwr|irm|Invoke-RestMethod)\b[^\n]{0,200}?\| {0,3}(?:iex|Invoke-Expression)\b", "downloadstring", "invoke-webrequest", "iwr", "irm", "invoke-restmethod"),
-    pattern("download-and-run", r"\b(?:mshta|regsvr32|rundll32|certutil|bitsadmin)\b[^\n]{0,120}?https?://", "mshta", "regsvr32", "rundll32", "certutil", "bitsadmin"),
+    pattern("download-and-run", r"\b(?:mshta|regsvr32|rundll32|certutil|bitsadmin)\b[^\n]{0,120}?https?://[\w$%{<]", "mshta", "regsvr32", "rundll32", "certutil", "bitsadmin"),
     pattern("install-from-address", r"\b(?:pip3?|uv pip|pipx|python[0-9.]* -m pip) install\b[^\n#]{0,160}?(?:git\+|(?<!index-url )(?<!index-url=)https?://(?!pypi\.org)|--(?:extra-)?index-url[ =]{1,2}(?!https://download\.pytorch\.org|https://pypi\.nvidia\.com)|--trusted-host| -i http)", "install"),
     pattern("install-from-address", r"\b(?:npm|pnpm|yarn|bun) (?:i|install|add)\b[^\n#]{0,160}?(?:git\+|https?://(?!registry\.npmjs\.org)|--registry[= ])", "npm", "yarn", "bun"),
     pattern("install-from-address", r"\b(?:npx|bunx|uvx|pnpx|pnpm dlx|yarn dlx)\b[^\n#]{0,80}?(?:git\+|github:|https?://)", "npx", "bunx", "uvx", "pnpx", "dlx"),
     pattern("install-from-address", r"\b(?:apt-key add|gpg --dearmor|add-apt-repository|rpm -i https?:|dpkg -i /tmp)\b", "apt-key", "add-apt", "rpm -i", "dpkg -i"),
     pattern("runs-unpinned-package", r"\b(?:npx|bunx|uvx|pnpx|pnpm dlx|yarn dlx) (?:--?\w[\w-]* ){0,3}(?!--?)@?[\w.-]{2,60}(?:/[\w.-]{1,60})?(?![\w./@-])", "npx", "bunx", "uvx", "pnpx", "dlx"),
 )  # fmt: skip
+_FETCHES_NOTHING: Final = re.compile(r"(?:curl|wget)(?: {1,3}(?:-{1,2}[\w-]{1,30}|\.{2,3}|…)){0,8} {0,3}\\?\|")
+"""A download without an address: what it is called, and no command."""
 _KNOWN: Final = re.compile(
     r"https://(?:astral\.sh/uv|sh\.rustup\.rs|get\.docker\.com|bun\.sh/install|deno\.land/(?:x/)?install|install\.python-poetry\.org"
     r"|get\.pnpm\.io|claude\.ai/install|cli\.inference\.sh|starship\.rs|fnm\.vercel\.app|get\.sdkman\.io|nixos\.org/nix"
@@ -138,6 +144,13 @@ _OWNERLESS: Final = re.compile(
 _MOST_SAVED_FILES: Final = 10
 
 
+def find_contacts(source: SourceText) -> Iterator[Hit]:
+    """Hosts that have no owner, and shells that are connected to one; less where a text leaves open which."""
+    for hit in find(source, _CONTACT_PATTERNS):
+        explained = hit.rule == "reverse-shell" and source.role != "script" and _ANYBODY.search(source.line_at(hit.offset))
+        yield replace(hit, relief=hit.relief + 1) if explained else hit
+
+
 def downloads_from_owner(command: str) -> bool:
     """Whether somebody answers for what a command downloads: a well-known tool, or whoever has the names of the hosts."""
     return _KNOWN.search(command) is not None or _from_named_hosts(command)
@@ -147,6 +160,8 @@ def find_downloads(source: SourceText) -> Iterator[Hit]:
     """Fetching and running in shell, in any text that holds commands."""
     for hit in find(source, _DOWNLOAD_PATTERNS):
         line = source.text[hit.offset : hit.offset + 400].partition("\n")[0]
+        if hit.rule == "download-and-run" and _FETCHES_NOTHING.match(line):
+            continue
         if hit.rule == "download-and-run" and _KNOWN.search(line):
             yield Hit("known-installer", hit.offset)
         elif (
@@ -248,7 +263,7 @@ _SHELL_FLOW_PATTERNS: Final = (
         words=("dig", "nslookup", "host", "ping"),
     ),
     chain("machine-details-sent", _SENDER, (240, "\n|", r"(?:\$\(|`)\s{0,3}(?:uname|whoami|hostname|id|ifconfig|ip a(?:ddr)?|lscpu|sw_vers|systeminfo)\b(?! -s)"), words=("curl", "wget", "nc ")),
-    pattern("data-in-names", r"\b(?:nslookup|dig|host|ping)\s[^\n|;@]{0,40}?(?<![\w.])\$\{?(?!domain|host|name|zone|sub|prefix|env|1)\w{1,40}\}?\.(?!\$)[a-z0-9-]{1,40}\.[a-z]", "nslookup", "dig", "host", "ping"),
+    pattern("data-in-names", r"(?<![\w-])(?:nslookup|dig|host|ping)\s[^\n|;@]{0,40}?(?<![\w.])\$\{?(?!domain|host|name|zone|sub|prefix|env|1)\w{1,40}\}?\.(?!\$)[a-z0-9-]{1,40}\.[a-z]", "nslookup", "dig", "host", "ping"),
     pattern("secret-to-network", rf"(?:^|[;&|(]\s{{0,3}}){_DUMP}\s{{0,3}}(?:\|[^\n;|]{{0,100}}){{0,3}}\|\s{{0,3}}{_SENDER}", "env", "set", "export", "declare"),
     chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
 )  # fmt: skip
@@ -296,7 +311,7 @@ _DECODES_SHELL: Final = re.compile(
     r"\bbase64\s{1,3}(?:-d|-D|--decode)|\bxxd\s{1,3}-r|\brev\b|\bprintf\s{1,3}[\"']?(?:\\\\x[0-9a-f]{2}){4}", re.IGNORECASE
 )
 _RUNS_SHELL: Final = re.compile(
-    r"(?:^|[;&|]\s{0,3})(?:eval|(?:ba|z)?sh\s{1,3}-c|source|exec)\b[^\n]{0,200}|(?:<<<)[^\n]{0,200}", re.MULTILINE
+    r"(?:^|[;&|]\s{0,3})(?:eval|(?:ba|z)?sh\s{1,3}-c|source|exec)\b(?!\|)[^\n]{0,200}|(?:<<<)[^\n]{0,200}", re.MULTILINE
 )
 _DECODES_JS: Final = re.compile(
     r"\batob\(|Buffer\.from\([^\n]{0,300}?[\"'](?:base64|hex)[\"']|String\.fromCharCode\(|\.reverse\(\)\s{0,2}\.join\(|\bunescape\(|inflateSync\(|gunzipSync\("
@@ -392,10 +407,20 @@ def _followed(
     for number, call in enumerate(sends.finditer(code)):
         if number == _MOST_CALLS:
             return
-        given = code[call.start() : call.start() + _WINDOW]
+        given = _arguments(code, call) if sends is _SENDS_JS else code[call.start() : call.start() + _WINDOW]
         if (uses is not None and uses.search(given)) or (sends is _SENDS_JS and secret.search(given)):
             yield Hit(rule, call.start())
             return
+
+
+def _arguments(code: str, call: re.Match[str]) -> str:
+    """A call with what stands between its brackets, as far as they close nearby; else what follows it."""
+    depth = 1
+    for at in range(call.end(), min(call.end() + _WINDOW, len(code))):
+        depth += (code[at] == "(") - (code[at] == ")")
+        if not depth:
+            return code[call.start() : at]
+    return code[call.start() : call.start() + _WINDOW]
 
 
 def _uses(names: set[str], prefix: str) -> re.Pattern[str]:

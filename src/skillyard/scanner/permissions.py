@@ -96,6 +96,11 @@ _SCRATCH: Final = re.compile(r"te?mp|cache|scratch|\.lock|\bold\b|stale|expired|
 _SAYS_DELETE: Final = re.compile(
     r"delet|remov|clean|purg|eras|trash|overwrit|replac|prun|discard|uninstall|reset|\brm\b|删|清", re.IGNORECASE
 )
+_NAMED_ONLY: Final = re.compile(
+    r"\bnever use\b|\b(?:do not|don'?t) use\b|\bcannot be used\b|\benum\b|\bacceptEdits\b[^\n]{0,40}\bbypassPermissions|\b(?:default|true\|false)\b[^\n]{0,20}\)$",
+    re.IGNORECASE,
+)
+"""A line that names a way to start an agent among others, or forbids it."""
 _TOLD: Final = re.compile(r"\b(?:run|execute|use|call|start|launch)\b:?[^\n`]{0,20}`[^\n`]{0,400}$", re.IGNORECASE)
 """What stands before a part of a command that prose tells to run."""
 
@@ -104,7 +109,7 @@ def find_privileges(source: SourceText) -> Iterator[Hit]:
     """Commands that take or give rights; that an agent can be started without questions weighs less where it is only mentioned."""
     for hit in find(source, _PRIVILEGE_PATTERNS):
         line, column = source.whole_line(hit.offset)
-        mentioned = source.role not in ("script", "example") and not _TOLD.search(line[:column])
+        mentioned = _NAMED_ONLY.search(line) or (source.role not in ("script", "example") and not _TOLD.search(line[:column]))
         yield replace(hit, relief=hit.relief + 1) if hit.rule == "skips-permissions" and mentioned else hit
 
 

@@ -331,7 +331,11 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     name = scope.file.name_of(call.func)
     if name in ("__import__", "importlib.import_module", "getattr") and call.args:
         attribute = call.args[1 if name == "getattr" and len(call.args) > 1 else 0]
-        if "decoded" in flow.labels(attribute, scope):
+        looked_in = scope.file.name_of(call.args[0]).partition(".")[0] if name == "getattr" else ""
+        of_program = (
+            name != "getattr" or looked_in in scope.file.names.values() or looked_in in ("__builtins__", "builtins", "")
+        )
+        if of_program and "decoded" in flow.labels(attribute, scope):
             yield Hit("decoded-code", scope.file.offset(call), f"`{name}` uses a name that was decoded")
         elif isinstance(attribute, ast.BinOp) and _is_fixed(attribute):
             yield Hit("built-name", scope.file.offset(call), f"`{name}` uses a name that is joined from pieces")

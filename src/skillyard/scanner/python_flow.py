@@ -170,6 +170,8 @@ _ORDINARY: Final = frozenset((
     "main", "open", "close", "replace", "lower", "upper", "execute", "call", "parse", "post", "send", "write", "exists",
 ))  # fmt: skip
 """Names that methods of everything have: that a skill's own function is called so does not concern the others."""
+_ASIDE: Final = ("env", "timeout", "headers")
+"""Arguments that are not in what a call gives back; what is wrong with them is wrong at the call itself."""
 _ADDS: Final = frozenset(("append", "extend", "update", "add", "insert", "setdefault", "write", "writelines", "writestr"))
 
 
@@ -252,7 +254,9 @@ class Flow:
             return _variable(call.args[0] if call.args else None), []
         if last in _HARMLESS or name in _HARMLESS:
             return (), []
-        below: list[ast.AST] = [*call.args, *(word.value for word in call.keywords if word.arg not in ("env", "timeout"))]
+        if name in _FETCHERS:
+            return _by_name(name), []  # an answer is not what was asked with
+        below: list[ast.AST] = [*call.args, *(word.value for word in call.keywords if word.arg not in _ASIDE)]
         if isinstance(call.func, ast.Attribute):
             below.append(call.func.value)
         function = last.rpartition(".")[2]

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from skillyard.document import parse_document
-from skillyard.errors import WorkMemoryExceeded, WorkTimedOut
+from skillyard.errors import HelperFailed, WorkMemoryExceeded, WorkTimedOut
 from skillyard.offload import report_progress
-from skillyard.scanner.containers import DEEPEST, MOST_UNPACKED, unpack
+from skillyard.scanner.containers import DEEPEST, MOST_UNPACKED, Contents, unpack
 from skillyard.scanner.dangerous_commands import (
     OBFUSCATION_PATTERNS,
     PERSISTENCE_PATTERNS,
@@ -34,8 +34,8 @@ from skillyard.scanner.injection import decode_tag_characters, find_hidden_text,
 from skillyard.scanner.matching import find
 from skillyard.scanner.names import WELL_KNOWN, imitated_names, text_sample
 from skillyard.scanner.network import (
-    NETWORK_PATTERNS,
     UNPARSED_PYTHON_PATTERNS,
+    find_contacts,
     find_downloads,
     find_flows,
     hosts_in,
@@ -48,6 +48,7 @@ from skillyard.scanner.python_flow import Flow, PythonFile, parse_python
 from skillyard.scanner.rules import RULES, Suppression, apply_suppressions, claim_on
 from skillyard.scanner.sources import (
     LARGEST_TEXT,
+    TOO_DEEP,
     TOO_LARGE,
     Hit,
     ScannedFile,
@@ -68,7 +69,7 @@ CROSS_FILE_STEP: Final = "all files together"
 """The last step of a scan, in which values are followed from file to file."""
 _COMMANDS: Final[tuple[Callable[[SourceText], Iterator[Hit]], ...]] = (
     find_credentials, find_downloads, partial(find, patterns=PERSISTENCE_PATTERNS), find_resource_abuse,
-    find_dangerous_calls, partial(find, patterns=OBFUSCATION_PATTERNS), find_flows, partial(find, patterns=NETWORK_PATTERNS),
+    find_dangerous_calls, partial(find, patterns=OBFUSCATION_PATTERNS), find_flows, find_contacts,
     find_privileges, find_prerequisites, look_alike_packages,
 )  # fmt: skip
 
@@ -87,14 +88,20 @@ def scan_files(
         if file.name in given_up:
             scan.give_up(file.name, reason)
         else:
-            scan.scan_file(file)
+            try:
+                scan.scan_file(file)
+            except Exception as error:
+                scan.give_up(file.name, f"it broke the scanner: {type(error).__name__}")
     scan.note_unread()
     name = Path(folder).name
     report_progress(CROSS_FILE_STEP)
     if CROSS_FILE_STEP in given_up:
         scan.give_up("SKILL.md", f"{CROSS_FILE_STEP}: {reason}")
     else:
-        name = scan.finish(name)
+        try:
+            name = scan.finish(name)
+        except Exception as error:
+            scan.give_up("SKILL.md", f"{CROSS_FILE_STEP}: it broke the scanner: {type(error).__name__}")
     return scan.report(), name
 
 
@@ -148,12 +155,10 @@ class _Scan:
             if not is_text:
                 self.skipped.append(Skipped(file.name, NOT_TEXT))
             return
-        if contents.sealed:
-            self.note(about, Hit("sealed-archive", 0, evidence=contents.sealed))
-        if contents.macros:
-            self.note(about, Hit("office-macros", 0, evidence="it has macros"))
         if not file.whole:
             contents.unread.append("it is too large to be opened")
+            contents.hides = True
+        self.note(about, *_about(contents))
         if contents.unread:
             self.skipped.append(Skipped(file.name, contents.unread[0]))
         for member in contents.members:
@@ -244,7 +249,7 @@ class _Scan:
                 self.note(
                     SourceText(one.file, "", "text", "data"), Hit("link-outside", 0, "", f"leads to {target}", relief=beside)
                 )
-            if one.reason.startswith(TOO_LARGE):
+            if one.reason.startswith((TOO_LARGE, TOO_DEEP)):
                 self.note(
                     SourceText(one.file, "", "text", "data"), Hit("not-all-read", 0, f"from here on: {one.reason}", "not read")
                 )
@@ -296,6 +301,16 @@ class _Scan:
                 self.findings[key] = finding
 
 
+def _about(contents: Contents) -> Iterator[Hit]:
+    """What is to be said of an archive as a whole."""
+    if contents.sealed:
+        yield Hit("sealed-archive", 0, evidence=contents.sealed)
+    if contents.macros:
+        yield Hit("office-macros", 0, evidence="it has macros")
+    if contents.hides:
+        yield Hit("not-all-read", 0, "an archive holds more than is scanned", contents.unread[0])
+
+
 def _finding(source: SourceText, hit: Hit) -> Finding:
     rule = RULES[hit.rule]
     line, column = source.position(hit.offset)
@@ -344,7 +359,7 @@ def scan_skill(
 
     Raises:
         OSError: the folder itself cannot be read.
-        HelpersBusy, HelperFailed: no helper process is free, or none can be started.
+        HelpersBusy, HelperFailed: no helper process is free, or none can be started; one that breaks over the skill is a finding.
     """
     folder = Path(directory)
     os.scandir(folder).close()
@@ -395,7 +410,9 @@ def _scanned_in_helper(folder: str, known: Mapping[str, str] | None) -> tuple[Re
     for _ in range(_ATTEMPTS - 1):
         try:
             return run_in_helper(scan_files, folder, tuple(given_up), reason, known, subject="a scan", limits=limits)
-        except (WorkTimedOut, WorkMemoryExceeded) as error:
+        except (HelperFailed, WorkTimedOut, WorkMemoryExceeded) as error:
+            if "at" not in error.details:
+                raise  # there is no helper: it has nothing to do with the skill
             at = error.details["at"]
             if not isinstance(at, str) or at in given_up or error.details.get("limit_seconds") == _ALL_SECONDS:
                 break

@@ -294,6 +294,7 @@ _DEEPEST: Final = 32
 _RUNS: Final = (
     ".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".mts", ".ps1", ".bat", ".cmd", ".rb", ".pl", ".php",
 )  # fmt: skip
+TOO_DEEP: Final = "too many folders deep"
 TOO_LARGE: Final = "beyond what is read of one skill"
 """Why files are left out when there are too many, or too much is in them."""
 LARGEST_TEXT: Final = 1024 * 1024
@@ -364,6 +365,6 @@ def _walk(folder: Path, prefix: str, depth: int, skipped: list[Skipped]) -> Iter
         elif not stat.S_ISDIR(mode):
             skipped.append(Skipped(name, "neither a file nor a folder"))
         elif depth == _DEEPEST:
-            skipped.append(Skipped(name, "too many folders deep"))
+            skipped.append(Skipped(name, TOO_DEEP))
         else:
             yield from _walk(folder, f"{name}/", depth + 1, skipped)

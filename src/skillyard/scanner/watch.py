@@ -9,18 +9,19 @@ digest, so that the same bytes need not be watched again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
+import importlib.util
 import json
+import marshal
 import os
 import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard._version import __version__
 from skillyard.document.front_matter import CodeBlock, read_body
@@ -33,10 +34,10 @@ from skillyard.scanner.watch_effects import Observation, SkillTexts, effects_of
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    from skillyard.sandbox import SandboxBackend, SandboxSession
+    from skillyard.sandbox import SandboxBackend
     from skillyard.scanner.finding import Skipped
-    from skillyard.scanner.watch_network import RecordedRequest, RecordingNetwork
-    from skillyard.scanner.watch_world import ReadingWatch, WatchedWorld
+    from skillyard.scanner.watch_network import RecordedRequest, RecordingAuthority, RecordingNetwork
+    from skillyard.scanner.watch_world import CallRecord, ReadingWatch, WatchedWorld, WorldSandbox
 
 SECONDS: Final = 10.0
 """How long a skill is watched when nothing else is said."""
@@ -47,25 +48,32 @@ _COMMAND_SECONDS: Final = 2.5
 _LEAST_SECONDS: Final = 0.3
 _ENDING_SECONDS: Final = 1.2
 """What taking the sandbox down is allowed, of the whole."""
-_MOST_COMMANDS: Final = 24
+_MOST_COMMANDS: Final = 64
+_FIRST_SCRIPTS: Final = 12
+"""How many scripts are run before the commands of the text."""
+_MOST_WORLDS: Final = 16
+"""How many worlds a lane may have: a new one is made when a command has spoiled one."""
+_MOST_SPOILED: Final = 2
+"""How many worlds one command may spoil; it is not run again then."""
+_USUAL_SECONDS: Final = 0.05
+"""What a command is thought to take until some have been run."""
+_ANSWER_SECONDS: Final = 2.5
+"""How long the first program may take to say how a command ended, after its deadline."""
 _MOST_EFFECTS: Final = 200
 _MOST_HOSTS: Final = 50
-_MOST_WRITTEN: Final = 256 * 1024 * 1024
-"""How many bytes the world may have, with the skill's copy in it."""
-_LOOK_SECONDS: Final = 0.25
-_MOST_ANSWER: Final = 1024 * 1024
 _CLOCKS: Final = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib64/faketime/libfaketime.so.1", "/usr/lib/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1",
 )  # fmt: skip
-_AGENT: Final = "/workspace/.world/agent.py"
+INSIDE: Final = "/workspace"
+"""Where the sandbox sees the world."""
 _VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){1,5}\b")
 _MOST_VARIABLES: Final = 30
 _MOST_TEXT: Final = 2 * 1024 * 1024
 _NAME: Final = re.compile(r"[\w.=+/:-]{1,300}")
 _BASH_CONNECTION: Final = re.compile(r"/dev/(?:tcp|udp)/([A-Za-z0-9.:-]{1,253})/(\d{1,5}): ")
 _ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    ".py": ("python3", _AGENT, "--script"),
+    ".py": ("--script",),
     ".sh": ("bash",), ".bash": ("bash",), ".command": ("bash",), ".zsh": ("bash",),
     ".js": ("node",), ".cjs": ("node",), ".mjs": ("node",), ".ts": ("node", "--no-warnings", "--experimental-strip-types"),
     ".pl": ("perl",), ".rb": ("ruby",),
@@ -79,6 +87,7 @@ _PLACEHOLDER: Final = re.compile(r"<[A-Za-z][A-Za-z0-9 _./|-]{0,40}>")
 _OWN_FOLDER: Final = re.compile(
     r"\{baseDir\}|\$\{?(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT|SKILL_PATH|SKILL_ROOT)\}?|/path/to/skill"
 )
+_SAYS_SOMETHING: Final = re.compile(r"\s*[^\s#]")
 _PROMPT: Final = re.compile(r"^\$ ", re.MULTILINE)
 
 
@@ -90,16 +99,18 @@ class WatchRound:
     variables: Mapping[str, str]
     arguments: tuple[str, ...] = ()
     days: int = 0
+    lane: int = 0
 
 
 ROUNDS: Final = (
     WatchRound("first", {}),
     WatchRound("again, with a file", {}, ("/workspace/project/sample.txt",)),
-    WatchRound("in continuous integration", {"CI": "1", "GITHUB_ACTIONS": "true", "LANG": "zh_CN.UTF-8"}),
+    WatchRound("in continuous integration", {"CI": "1", "GITHUB_ACTIONS": "true", "LANG": "zh_CN.UTF-8"}, lane=1),
     WatchRound("a month later", {"LANG": "de_DE.UTF-8"}, days=40),
-    WatchRound("asked for help", {}, ("--help",)),
+    WatchRound("asked for help", {}, ("--help",), lane=1),
 )
-"""In this order, until the time is over; commands of the text are given no arguments."""
+"""In this order, until the time is over; commands of the text are given no arguments. Rounds of two lanes run at the same time, in two
+worlds: what waits for a second time, or a month, finds in its world what it left there the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,131 +187,97 @@ class _Watching:
     def __init__(self, folder: Path, digest: str, seconds: float, backend: SandboxBackend) -> None:
         self._digest = digest
         self._seconds = seconds
-        self._backend = backend
+        self.backend = backend
         self._source = folder
         skipped: list[Skipped] = []
         self._files = {file.name: file for file in read_files(folder, skipped)}
         self._effects: dict[tuple[str, str, str], Effect] = {}
         self._hosts: dict[str, None] = {}
         self._missed: list[str] = []
-        self._ended: dict[_RunnableCommand, WatchedCommand] = {}
-        self._rounds: list[str] = []
+        self.ended: dict[_RunnableCommand, WatchedCommand] = {}
         name = re.sub(r"[^a-z0-9-]", "-", folder.resolve().name.lower())[:60].strip("-") or "skill"
         self._name = name if name != "neighbour" else "skill"
 
     async def report(self) -> WatchReport:
-        """Make the world, run everything in it, and take it down again."""
-        from skillyard.scanner.watch_network import RecordingNetwork
-        from skillyard.scanner.watch_world import ReadingWatch, WatchedWorld
+        """Run everything in worlds made for it, and take them down again."""
+        from skillyard.scanner.watch_network import RecordingAuthority
 
         started = time.monotonic()
         commands = self._commands()
+        done: list[WatchRound] = []
         if commands:
-            network = RecordingNetwork()
-            place = Path(tempfile.mkdtemp(prefix="skillyard-watch-")).resolve()
-            try:
-                own = {"authority.pem": network.authority, **_own_files()}
-                own |= {
-                    f"examples/{Path(one.argv[-1]).name}": one.text.encode("utf-8", "replace")
-                    for one in commands
-                    if "--example" in one.argv
-                }
-                asked = self._variables_asked_for()
-                world = await asyncio.to_thread(WatchedWorld.make, place, self._source, self._name, files=own, variables=asked)
-                world.remember()
-                watched = {one.file: place / one.file for one in world.canaries if one.file}
-                with ReadingWatch(watched) as reading:
-                    if not reading.works:
-                        self._missed.append("which secrets are read: this machine has no more inotify instances")
-                    await self._run_all(commands, world, network, reading, started + self._seconds - _ENDING_SECONDS)
-            finally:
-                await asyncio.to_thread(delete_tree, place)
-        complete = not commands or (len(self._rounds) == len(ROUNDS) and not self._missed)
+            until = started + self._seconds - _ENDING_SECONDS
+            rounds = [
+                one
+                for one in ROUNDS
+                if not one.days or _clock() or self._miss(f"the round «{one.name}»: libfaketime is not installed")
+            ]
+            authority = RecordingAuthority()
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(
+                        _Lane(self, commands, [one for one in rounds if one.lane == lane], authority, until).run()
+                    )
+                    for lane in sorted({one.lane for one in rounds})
+                ]
+            done = [one for one in rounds if any(one in task.result() for task in tasks)]
+        complete = not commands or (len(done) == len(ROUNDS) and not self._missed)
         return WatchReport(
             self._digest,
             utc_now().isoformat(timespec="seconds"),
             round(time.monotonic() - started, 2),
             complete,
-            tuple(self._rounds),
-            tuple(self._ended.values()),
+            tuple(one.name for one in done),
+            tuple(self.ended.values()),
             tuple(sorted(self._effects.values(), key=lambda one: SEVERITIES.index(one.severity))[:_MOST_EFFECTS]),
             tuple(self._hosts)[:_MOST_HOSTS],
             tuple(self._missed),
         )
 
-    async def _run_all(
-        self,
-        commands: Sequence[_RunnableCommand],
-        world: WatchedWorld,
-        network: RecordingNetwork,
-        reading: ReadingWatch,
-        until: float,
-    ) -> None:
-        async with _OpenSandbox(self._backend, world.folder, network) as sandbox:
-            for conditions in ROUNDS:
-                if conditions.days and not (clock := next((one for one in _CLOCKS if Path(one).is_file()), "")):
-                    self._missed.append(f"the round «{conditions.name}»: libfaketime is not installed")
-                    continue
-                variables = _variables(world, conditions, clock if conditions.days else "")
-                for command in commands:
-                    rest = until - time.monotonic()
-                    allowed = min(_COMMAND_SECONDS, rest)
-                    if rest < _LEAST_SECONDS:
-                        self._missed.append(f"the rest of the round «{conditions.name}» and all after it: the time was over")
-                        return
-                    if command.text and conditions.arguments:
-                        continue  # it takes none, so nothing is different
-                    if self._ended[command].end == "ended by us":
-                        continue  # it would take all of the time again
-                    request = {
-                        "argv": [*command.argv, *(() if command.text else conditions.arguments)],
-                        "cwd": f"/workspace/{world.skill}" if command.text else "/workspace/project",
-                        "env": variables,
-                        "seconds": allowed,
-                        "stdin": "y\n" * 8,
-                    }
-                    if originals := world.originals():
-                        await sandbox.ask({"write": {f"/workspace/{path}": text for path, text in originals.items()}}, 5)
-                        world.forgive(originals)
-                        reading.renew()
-                        reading.taken()
-                    answer = await sandbox.ask(request, allowed + 5)
-                    if answer is None:
-                        self._missed.append(
-                            f"{command.by} and what comes after it: it used more than it may, or ended its sandbox"
-                        )
-                        return
-                    self._judge(command, conditions, answer, world, network, reading)
-                self._rounds.append(conditions.name)
+    def _miss(self, what: str) -> bool:
+        """Note that something was not watched; the result is false."""
+        if what not in self._missed:
+            self._missed.append(what)
+        return False
 
-    def _judge(
-        self,
-        command: _RunnableCommand,
-        conditions: WatchRound,
-        answer: Mapping[str, Any],
-        world: WatchedWorld,
-        network: RecordingNetwork,
-        reading: ReadingWatch,
-    ) -> None:
-        read = frozenset(reading.taken())  # before anything of it is read here
-        output, calls, changes = str(answer.get("output", ""))[:_LARGEST], world.calls(), world.changes()
-        requests = (*network.taken(), *_looked_up(calls, output))
-        seen = Observation(
-            command.by, command.line, conditions.name, command.text, requests, calls, read, changes, output, tuple(str(one) for one in answer.get("left", ())),
-        )  # fmt: skip
-        contents = {path: world.text_of(path) for path, how in changes[:200] if how != "gone"}
-        reading.taken()
-        for host in (request.host for request in requests if request.host):
+    def miss(self, what: str) -> None:
+        """Note that something was not watched."""
+        self._miss(what)
+
+    def make_world(self, place: Path, authority: bytes) -> WatchedWorld:
+        """A world with a copy of the skill, in an empty folder."""
+        from skillyard.scanner.watch_world import WatchedWorld
+
+        examples = {
+            f"examples/{Path(one.argv[-1]).name}": one.text.encode("utf-8", "replace")
+            for one in self.ended
+            if one.argv[0] == "--example"
+        }
+        files = {"authority.pem": authority, **_own_files(), **examples}
+        world = WatchedWorld.make(place, self._source, self._name, files=files, variables=self._variables_asked_for)
+        world.remember()
+        return world
+
+    def judge(self, command: _RunnableCommand, seen: Observation, world: WatchedWorld, answer: Mapping[str, Any]) -> None:
+        """Add what one run of a command did to the report."""
+        contents = {path: world.text_of(path) for path, how in seen.changes[:200] if how != "gone"}
+        for host in (request.host for request in seen.requests if request.host):
             self._hosts.setdefault(evidence_of(host))
+        order = [one.name for one in ROUNDS]
         for effect in effects_of(seen, world.canaries, self._texts, contents):
             effect = replace(effect, target=evidence_of(effect.target), evidence=evidence_of(effect.evidence))
-            self._effects.setdefault((effect.rule, effect.by, effect.target), effect)
-        before = self._ended[command]
-        late, code = bool(answer.get("late")), answer.get("exit")
-        end = "ended by us" if late else f"exit code {code}"
+            key = (effect.rule, effect.by, effect.target)
+            earlier = self._effects.get(key)
+            if earlier is None or order.index(effect.round) < order.index(earlier.round):
+                self._effects[key] = effect
+        before = self.ended[command]
+        end = "ended by us" if answer.get("late") else f"exit code {answer.get('exit')}"
+        if before.end == "ended by us":
+            end = before.end  # in another lane
         spent = answer.get("ms", 0) / 1000
-        self._ended[command] = replace(before, runs=before.runs + 1, seconds=round(before.seconds + spent, 2), end=end)
+        self.ended[command] = replace(before, runs=before.runs + 1, seconds=round(before.seconds + spent, 2), end=end)
 
+    @cached_property
     def _variables_asked_for(self) -> list[str]:
         """The names of variables with secrets that stand in the skill's files."""
         from skillyard.sandbox.environment import is_secret_name, name_problem
@@ -321,22 +298,24 @@ class _Watching:
         text = decoded(self._files["SKILL.md"].data) or "" if "SKILL.md" in self._files else ""
         scripts = [one for name, file in self._files.items() if (one := self._script(name, file))]
         scripts.sort(key=lambda one: (Path(one.by).name not in text, one.by.count("/"), one.by))
-        found = [*scripts[: _MOST_COMMANDS // 2], *_commands_of("SKILL.md", text)]
+        found = [*scripts[:_FIRST_SCRIPTS], *_commands_of("SKILL.md", text)]
         for name in sorted(self._files):
             if name != "SKILL.md" and name.lower().endswith(".md") and "/" not in name:
                 found += _commands_of(name, decoded(self._files[name].data) or "")
-        found += scripts[_MOST_COMMANDS // 2 :]
+        found += scripts[_FIRST_SCRIPTS:]
         if len(found) > _MOST_COMMANDS:
             self._missed.append(
                 f"{len(found) - _MOST_COMMANDS} more scripts and commands: {_MOST_COMMANDS} are run of one skill"
             )
-        self._ended = {one: WatchedCommand(one.by, one.line) for one in found[:_MOST_COMMANDS]}
-        return list(self._ended)
+        self.ended = {one: WatchedCommand(one.by, one.line) for one in found[:_MOST_COMMANDS]}
+        return list(self.ended)
 
     def _script(self, name: str, file: ScannedFile) -> _RunnableCommand | None:
         path = f"/workspace/skills/{self._name}/{name}"
         ending = Path(name).suffix.lower()
         text = decoded(file.data)
+        if ending == ".py" and text is not None and not any(_SAYS_SOMETHING.match(line) for line in text.splitlines()):
+            return None  # as most `__init__.py`: there is nothing in it
         if ending in _ENDINGS:
             return _RunnableCommand(name, 1, (*_ENDINGS[ending], path))
         if text is not None and text.startswith("#!") and language_of(name, text) in ("python", "shell", "javascript"):
@@ -356,7 +335,7 @@ def _commands_of(name: str, text: str) -> Iterator[_RunnableCommand]:
         if language == "python":
             example = _filled(block.text)
             file = f"/workspace/.world/examples/{hashlib.sha256(example.encode('utf-8', 'replace')).hexdigest()[:16]}.py"
-            yield _RunnableCommand(name, block.line, ("python3", _AGENT, "--example", file), example)
+            yield _RunnableCommand(name, block.line, ("--example", file), example)
         elif language == "shell" or (not block.language and _RUNNABLE.match(block.text.lstrip())):
             yield _RunnableCommand(name, block.line, ("bash", "-c", _filled(_without_prompts(block.text))), block.text)
     for match in list(_INLINE.finditer(prose))[:_MOST_COMMANDS]:
@@ -396,14 +375,24 @@ def _filled(text: str) -> str:
     return _PLACEHOLDER.sub("/workspace/project/sample.txt", _OWN_FOLDER.sub(".", text))[:65_536].replace("\0", "")
 
 
+@cache
 def _own_files() -> dict[str, bytes]:
+    """The files of ours that every world has, Python compiled too: the sandbox compiles nothing for a second time."""
     own = Path(__file__)
-    agent, hooks = own.with_name("watch_agent.py").read_bytes(), own.with_name("watch_hooks.cjs").read_bytes()
-    played = dict.fromkeys(("packages/requests.py", "packages/httpx.py"), own.with_name("watch_requests.py").read_bytes())
-    return {"agent.py": agent, "python/sitecustomize.py": agent, "hooks.cjs": hooks, **played}
+    agent, played = own.with_name("watch_agent.py").read_bytes(), own.with_name("watch_requests.py").read_bytes()
+    files = {"python/sitecustomize.py": agent, "packages/requests.py": played, "packages/httpx.py": played}
+    for name, source in list(files.items()):
+        path = importlib.util.cache_from_source(name)
+        code = marshal.dumps(compile(source, f"{INSIDE}/.world/{name}", "exec"))
+        files[path] = importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + importlib.util.source_hash(source) + code
+    return {**files, "hooks.cjs": own.with_name("watch_hooks.cjs").read_bytes()}
 
 
-def _variables(world: WatchedWorld, conditions: WatchRound, clock: str) -> dict[str, str]:
+def _clock() -> str:
+    return next((one for one in _CLOCKS if Path(one).is_file()), "")
+
+
+def _variables(world: WatchedWorld, conditions: WatchRound) -> dict[str, str]:
     from skillyard.sandbox.environment import proxy_environment
     from skillyard.sandbox.process_launch import PROXY_PORT
 
@@ -416,7 +405,7 @@ def _variables(world: WatchedWorld, conditions: WatchRound, clock: str) -> dict[
         "GIT_SSL_CAINFO",
         "AWS_CA_BUNDLE",
     )
-    here = f"/workspace/{world.skill}"
+    here, clock = f"{INSIDE}/{world.skill}", _clock() if conditions.days else ""
     return {
         "PATH": "/workspace/.world/bin:/opt/skillyard/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": "/workspace/home",
@@ -439,59 +428,149 @@ def _variables(world: WatchedWorld, conditions: WatchRound, clock: str) -> dict[
     }
 
 
-class _OpenSandbox:
-    """The sandbox of one watch, opened and closed; it does one thing at a time."""
+class _Lane:
+    """Some of the rounds, one after the other, in a world of their own; in a new one after a command has spoiled it."""
 
-    def __init__(self, backend: SandboxBackend, folder: Path, network: RecordingNetwork) -> None:
-        self._backend = backend
-        self._folder = folder
-        self._network = network
-        self._received = b""
-        self._arrived = asyncio.Event()
-        self._session: SandboxSession | None = None
+    def __init__(
+        self,
+        watching: _Watching,
+        commands: Sequence[_RunnableCommand],
+        rounds: Sequence[WatchRound],
+        authority: RecordingAuthority,
+        until: float,
+    ) -> None:
+        self._watching = watching
+        self._rounds = rounds
+        self._authority = authority
+        self._until = until
+        self._spent: list[float] = []
+        self._spoilers: list[_RunnableCommand] = []
+        # a command of the text takes no arguments, so nothing would be different
+        self._turns = [(one, by) for by in rounds for one in commands if not (one.text and by.arguments)]
 
-    async def __aenter__(self) -> Self:
-        from skillyard.sandbox import Policy, SessionRequest, open_session
+    async def run(self) -> list[WatchRound]:
+        """The rounds in which everything was run."""
+        for _ in range(_MOST_WORLDS):
+            if self._turns and not self._is_over():
+                await self._run_in_new_world()
+        if self._turns:
+            why = "the time was over" if self._is_over() else "its world was spoiled again and again"
+            self._watching.miss(f"the rest of the round «{self._turns[0][1].name}» and what comes after it: {why}")
+        return [one for one in self._rounds if all(by is not one for _, by in self._turns)]
 
-        policy = Policy(memory_mb=768, pids=96, nofile=512, file_size_mb=64, tmp_mb=128, filesystem="read-write")
-        program = {"agent.py": Path(__file__).with_name("watch_agent.py").read_bytes()}
-        request = SessionRequest(str(self._folder), "agent.py", program, policy, proxy=self._network)
-        self._session = await open_session(self._backend, request, self._receive)
-        return self
+    def _is_over(self) -> bool:
+        return self._until - time.monotonic() < _LEAST_SECONDS
 
-    async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+    async def _run_in_new_world(self) -> None:
+        """Do what is left, until a command has spoiled the world, the sandbox is gone or the time is over."""
+        from skillyard.scanner.watch_network import RecordingNetwork
+        from skillyard.scanner.watch_world import CallRecord, ReadingWatch, WorldSandbox
 
-    def _receive(self, piece: bytes) -> None:
-        if len(self._received) < 2 * _MOST_ANSWER:
-            self._received += piece
-        self._arrived.set()
-
-    async def ask(self, request: Mapping[str, object], seconds: float) -> Mapping[str, Any] | None:
-        """What the first program answers, `None` when it has gone, writes what is no answer, or too much was written."""
-        from skillyard.sandbox import folder_bytes
-
-        assert self._session is not None  # noqa: S101 # it is open
-        self._received = b""
-        if not self._session.send(json.dumps(request).encode() + b"\n"):
-            return None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while b"\n" not in self._received and self._session.alive:
-                    self._arrived.clear()
-                    ended = asyncio.ensure_future(self._session.ended.wait())
-                    arrived = asyncio.ensure_future(self._arrived.wait())
-                    await asyncio.wait({ended, arrived}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                    ended.cancel()
-                    arrived.cancel()
-                    if folder_bytes(str(self._folder), _MOST_WRITTEN) > _MOST_WRITTEN:
-                        self._session.stop()
-                        return None
-        line = self._received.partition(b"\n")[0]
+        place = Path(tempfile.mkdtemp(prefix="skillyard-watch-")).resolve()
         try:
-            answer = json.loads(line) if len(line) < _MOST_ANSWER else None
-        except ValueError:
-            return None
-        sound = isinstance(answer, dict) and isinstance(answer.get("ms", 0), int) and isinstance(answer.get("left", []), list)
-        return answer if sound else None
+            world = await asyncio.to_thread(self._watching.make_world, place, self._authority.certificate)
+            network = RecordingNetwork(self._authority)
+            with ReadingWatch({one.file: place / one.file for one in world.canaries if one.file}) as reading:
+                if not reading.works:
+                    self._watching.miss("which secrets are read: this machine has no more inotify instances")
+                async with WorldSandbox(self._watching.backend, world.folder, network) as sandbox:
+                    calls = CallRecord(place, reading)
+                    asyncio.get_running_loop().add_reader(calls, calls.drain)
+                    try:
+                        await self._run_turns(_Scene(world, network, reading, calls, sandbox))
+                    finally:
+                        asyncio.get_running_loop().remove_reader(calls)
+                        calls.close()
+        finally:
+            await asyncio.to_thread(delete_tree, place)
+
+    async def _run_turns(self, scene: _Scene) -> None:
+        conditions: WatchRound | None = None
+        while self._turns and not self._is_over():
+            command, by = self._turns[0]
+            if self._watching.ended[command].end == "ended by us":
+                self._turns.pop(0)  # it would take all of the time again
+                continue
+            if by is not conditions:
+                conditions = by
+                if await scene.sandbox.ask({"become": _variables(scene.world, by)}, _ANSWER_SECONDS) is None:
+                    return
+            await scene.restore()
+            self._turns.pop(0)
+            if await self._run_one(command, by, scene):
+                self._spoilers.append(command)
+                if self._spoilers.count(command) == _MOST_SPOILED:
+                    self._turns = [one for one in self._turns if one[0] is not command]
+                return
+
+    async def _run_one(self, command: _RunnableCommand, conditions: WatchRound, scene: _Scene) -> bool:
+        """Run one command and judge it; whether it has spoiled the world."""
+        started = time.monotonic()
+        usual = sum(self._spent) / len(self._spent) if self._spent else _USUAL_SECONDS
+        left = self._until - started
+        allowed = max(_LEAST_SECONDS, min(_COMMAND_SECONDS, left - usual * len(self._turns)))  # the others are to have theirs
+        request = {
+            "argv": [*command.argv, *(() if command.text else conditions.arguments)],
+            "cwd": f"{INSIDE}/{scene.world.skill}" if command.text else f"{INSIDE}/project",
+            "seconds": min(allowed, left),
+            "stdin": "y\n" * 8,
+        }
+        answer = await scene.sandbox.ask(request, allowed + _ANSWER_SECONDS)
+        if answer is None:
+            self._watching.miss(f"{command.by} after this: it used more than it may, or ended its sandbox")
+        seen = scene.observe(command, conditions, answer)
+        self._watching.judge(command, seen, scene.world, answer or {"exit": "none"})
+        if not (answer or {}).get("late"):
+            self._spent.append(time.monotonic() - started)
+        return bool(seen.tampered) or scene.world.torn
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """One world with everything that looks at it."""
+
+    world: WatchedWorld
+    network: RecordingNetwork
+    reading: ReadingWatch
+    calls: CallRecord
+    sandbox: WorldSandbox
+
+    async def restore(self) -> None:
+        """Put back the secrets and the user's files that are not as they were."""
+        if originals := self.world.originals():
+            files = {f"{INSIDE}/{path}": text for path, text in originals.items()}
+            await self.sandbox.ask({"write": files}, _ANSWER_SECONDS)
+            self.world.forgive(originals)
+            self.reading.renew()
+            self.reading.taken()
+
+    def observe(self, command: _RunnableCommand, conditions: WatchRound, answer: Mapping[str, Any] | None) -> Observation:
+        """What was seen since the last command."""
+        read = frozenset(self.reading.taken())  # before anything of it is read here
+        (calls, whole), changes = self.calls.taken(), self.world.changes()
+        requests, every = self.network.taken()
+        output = str((answer or {}).get("output", ""))[:_LARGEST]
+        tampered = {
+            "it ended the program that starts it, or used more than it may": answer is None,
+            "it wrote over the record of what it asked for, or filled it": not whole,
+            "it sent more than is recorded": not every,
+            "it read more than is reported": "*" in self.reading.changed,
+            "it made more files, or larger ones, than it may": self.world.crowded,
+            "it closed folders to what runs after it": self.world.locked,
+            "it changed the programs that record it": any(
+                path.startswith(".world/") and how != "made" for path, how in changes
+            ),
+        }
+        return Observation(
+            command.by,
+            command.line,
+            conditions.name,
+            command.text,
+            (*requests, *_looked_up(calls, output)),
+            calls,
+            read,
+            changes,
+            output,
+            tuple(str(one) for one in (answer or {}).get("left", ())),
+            tuple(why for why, is_so in tampered.items() if is_so),
+        )

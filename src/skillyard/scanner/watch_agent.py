@@ -1,10 +1,10 @@
 """Inside the sandbox of a watched skill: starts what it is told, runs Python scripts, and notes what they ask of the world.
 
 One file for three uses; it stands alone. `watch_agent.py RESULT GATE LIMITS` is the first program of the sandbox: it reads a
-request in JSON from each line of standard input and writes an answer in JSON as a line to the result pipe.
-`watch_agent.py --script PATH ARGUMENT...` runs one script as a program does that knows the entry contract, `--example PATH` an example
-of a text. Under the name
-`sitecustomize` every Python of the sandbox loads it first: connections are led to the one listener there is, waiting is cut
+request in JSON from each line of standard input and writes an answer in JSON as a line to the result pipe. For each round it begins
+anew with the variables of that round (`--serve RESULT REQUESTS`). A script in
+Python runs as in a program that knows the entry contract, and so does an example of a text: in a fork of the first program, which
+has imported what most scripts import. Under the name `sitecustomize` every other Python of the sandbox loads it first: connections are led to the one listener there is, waiting is cut
 short, and packages that are not here are played. A script can undo that; what it does to files and sends is seen from outside.
 """
 
@@ -25,6 +25,10 @@ _MARKS = ("skillyard:canned", '"skillyard":"canned"')
 _MOST_OUTPUT = 64 * 1024
 _MOST_LEFT = 20
 _GRACE = 0.4
+_IMPORTED = (
+    "argparse", "base64", "collections", "datetime", "hashlib", "json", "pathlib", "random", "re", "shutil", "socket", "subprocess",
+    "tempfile", "threading", "time", "typing", "urllib.request", "zipfile",
+)  # fmt: skip
 _FORBIDDEN = ("/proc/1/", "/etc/shadow", "/var/run/docker.sock", "/run/docker.sock", "/sys/fs/cgroup/", "/dev/mem", "/dev/kmem")
 
 
@@ -42,21 +46,50 @@ def note(*words: object) -> None:
 # The first program.
 
 
-def serve(result: int) -> None:
-    """Do what each line of standard input asks for, one after the other, until nothing more comes."""
+def serve(result: int, requests: int) -> None:
+    """Do what each line of `requests` asks for, one after the other, until nothing more comes."""
     import json
 
-    for line in sys.stdin.buffer:
-        data = json.dumps(_run(json.loads(line))).encode() + b"\n"
-        while data:
-            data = data[os.write(result, data) :]
+    received = b""
+    while True:
+        line, found, rest = received.partition(b"\n")
+        if found:
+            received, request = rest, json.loads(line)
+            if "become" in request:
+                _begin_round(result, requests, request["become"])
+            _answer(result, _run(request))
+        elif piece := os.read(requests, 1 << 16):
+            received += piece
+        else:
+            return
+
+
+def _answer(result: int, answer: dict[str, Any]) -> None:
+    import json
+
+    data = json.dumps(answer).encode() + b"\n"
+    while data:
+        data = data[os.write(result, data) :]
+
+
+def _begin_round(result: int, requests: int, variables: dict[str, str]) -> None:
+    """Become a program that has these variables from its beginning, as everything that it starts has them."""
+    for descriptor in (result, requests):
+        os.set_inheritable(descriptor, True)
+    os.execve(sys.executable, ["python3", __file__, "--serve", str(result), str(requests)], variables)  # noqa: S606 # no shell is wanted
+
+
+def _show_itself(shown: bool) -> None:
+    """Whether other programs of the sandbox may look into this process, and write to its pipes."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(4, int(shown), 0, 0, 0)  # PR_SET_DUMPABLE
 
 
 def _run(request: dict[str, Any]) -> dict[str, Any]:
     """Put files back as they were, or run one command to its end or its deadline; nothing of it is left then."""
     if "write" in request:
         return {"failed": [path for path, text in request["write"].items() if not _put_back(path, text)]}
-    import subprocess
     import time
 
     reading, writing = os.pipe()
@@ -64,23 +97,75 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     os.write(giving, request["stdin"].encode()[:4096])
     os.close(giving)
     started = time.monotonic()
-    try:
-        process = subprocess.Popen(  # noqa: S603 # what this is for
-            request["argv"], cwd=request["cwd"], env=request["env"], stdin=given, stdout=writing, stderr=writing,
-            start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
+    process, problem = _start(request, given, writing)
+    os.close(writing)
+    os.close(given)
+    if process is None:
         os.close(reading)
-        return {"exit": 127, "ms": 0, "late": False, "output": str(error), "left": []}
-    finally:
-        os.close(writing)
-        os.close(given)
+        return {"exit": 127, "ms": 0, "late": False, "output": problem, "left": []}
     output, late = _read(reading, process, started + request["seconds"])
     left = [] if late else _left_behind()
     _end_all()
     code = process.returncode if process.returncode is not None else -9
     spent = int((time.monotonic() - started) * 1000)
     return {"exit": code, "ms": spent, "late": late, "output": output.decode("utf-8", "replace"), "left": left}
+
+
+def _start(request: dict[str, Any], given: int, writing: int) -> tuple[Any, str]:
+    """The process of a command, or None and why there is none; a script in Python gets a fork, which leaves this function in an error."""
+    import subprocess
+
+    argv = request["argv"]
+    try:
+        if argv[0] not in ("--script", "--example"):
+            return subprocess.Popen(  # noqa: S603 # what this is for
+                argv, cwd=request["cwd"], stdin=given, stdout=writing, stderr=writing, start_new_session=True
+            ), ""
+        if process := os.fork():
+            return _Forked(process), ""
+    except OSError as error:
+        return None, str(error)
+    os.setsid()
+    for descriptor, standard in ((given, 0), (writing, 1), (writing, 2)):
+        os.dup2(descriptor, standard)
+    os.closerange(3, 256)
+    os.chdir(request["cwd"])
+    _show_itself(True)
+    hook_python()
+    sys.orig_argv[:] = ["python3", *argv[1:]]
+    _forget_imported(os.path.dirname(argv[1]))
+    if argv[0] == "--script":
+        run_script(argv[1], argv[2:])
+    else:
+        run_example(argv[1])
+    raise SystemExit(0)
+
+
+def _forget_imported(folder: str) -> None:
+    """Where a script has a file of its own under the name of what was imported, that is what it gets."""
+    for name in {one.partition(".")[0] for one in _IMPORTED}:
+        if os.path.exists(f"{folder}/{name}.py") or os.path.exists(f"{folder}/{name}"):
+            for module in [one for one in sys.modules if one.partition(".")[0] == name]:
+                del sys.modules[module]
+
+
+class _Forked:
+    """A fork of this process, as far as it is asked about like a process of `subprocess`."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """How it ended; None while it runs."""
+        if self.returncode is None:
+            try:
+                ended, status = os.waitpid(self._process, os.WNOHANG)
+            except OSError:
+                ended, status = self._process, 9
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
 
 
 def _put_back(path: str, text: str) -> bool:
@@ -104,21 +189,38 @@ def _read(reading: int, process: Any, until: float) -> tuple[bytes, bool]:
     import select
     import time
 
-    output, open_ = b"", True
+    output, open_ = _Output(), True
     try:
         while process.poll() is None and (rest := until - time.monotonic()) > 0:
             if open_ and select.select([reading], [], [], min(rest, 0.02))[0]:
                 piece = os.read(reading, 1 << 16)
                 open_ = bool(piece)
-                output = (output + piece)[:_MOST_OUTPUT]
+                output.add(piece)
             elif not open_:
-                time.sleep(0.005)
+                _wait(0.005)
         late = process.poll() is None
         while open_ and select.select([reading], [], [], 0)[0] and (piece := os.read(reading, 1 << 16)):
-            output = (output + piece)[:_MOST_OUTPUT]
+            output.add(piece)
     finally:
         os.close(reading)
-    return output, late
+    return output.kept(), late
+
+
+class _Output:
+    """The beginning and the end of what a command writes, each up to 32 KiB."""
+
+    def __init__(self) -> None:
+        self._first = self._last = b""
+
+    def add(self, piece: bytes) -> None:
+        """Take more of it."""
+        room = _MOST_OUTPUT // 2 - len(self._first)
+        self._first += piece[:room] if room > 0 else b""
+        self._last = (self._last + piece[max(room, 0) :])[-_MOST_OUTPUT // 2 :]
+
+    def kept(self) -> bytes:
+        """Both, one after the other."""
+        return self._first + self._last
 
 
 def _left_behind() -> list[str]:
@@ -127,7 +229,7 @@ def _left_behind() -> list[str]:
 
     until = time.monotonic() + _GRACE
     while (others := _others()) and time.monotonic() < until:
-        time.sleep(0.02)
+        _wait(0.02)
     return others
 
 
@@ -206,13 +308,19 @@ def hook_python() -> None:
     """Lead connections to the listener, cut waiting short, play missing packages, and note what is asked for."""
     import time
 
-    wait = time.sleep
-    time.sleep = lambda seconds: wait(min(max(float(seconds), 0.0), 0.01))
+    time.sleep = lambda seconds: _wait(min(max(float(seconds), 0.0), 0.01))
     sys.addaudithook(_heed)
     _LedConnections().install()
     if "-m" not in getattr(sys, "orig_argv", ())[:5]:
         sys.path.append(_PACKAGES)
         sys.meta_path.append(_PlayedPackages())
+
+
+def _wait(seconds: float) -> None:
+    """Wait; the clock that is ahead knows no other way of it than this."""
+    import select
+
+    select.select((), (), (), seconds)
 
 
 def _heed(event: str, values: tuple[Any, ...]) -> None:
@@ -386,13 +494,20 @@ class _PlayedPackages:
 
 
 def main() -> None:
-    """Be the first program, or run a script."""
-    if sys.argv[1] == "--script":
-        run_script(sys.argv[2], sys.argv[3:])
-        return
-    if sys.argv[1] == "--example":
-        run_example(sys.argv[2])
-        return
+    """Be the first program, from the beginning of the sandbox or of a round."""
+    if sys.argv[1] == "--serve":
+        import importlib
+
+        for name in _IMPORTED:
+            importlib.import_module(name)
+        os.set_inheritable(int(sys.argv[2]), False)
+        os.set_inheritable(int(sys.argv[3]), False)
+        sys.dont_write_bytecode = True
+        os.environ.pop("FAKETIME_SHARED", None)  # a clock that is shared ends with the first fork
+        _show_itself(False)
+        _answer(int(sys.argv[2]), {})
+        serve(int(sys.argv[2]), int(sys.argv[3]))
+        os._exit(0)
     result, gate, limits = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     if limits:
         import resource
@@ -403,12 +518,15 @@ def main() -> None:
     opened = bool(os.read(gate, 1))
     os.close(gate)
     if opened:
-        os.set_inheritable(result, False)
-        serve(result)
+        requests, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        serve(result, requests)
     os._exit(0)
 
 
 if __name__ == "sitecustomize":
-    hook_python()
+    if sys.orig_argv[2:3] != ["--serve"]:
+        hook_python()
 elif __name__ == "__main__":
     main()

@@ -36,6 +36,10 @@ _IN_PIECES: Final = 0.7
 _MOST_VIEWS: Final = 60
 _DEEPEST: Final = 4
 _MOST_VIEWED: Final = 4 * 1024 * 1024
+_LEAST_LOOKED_THROUGH: Final = 512 * 1024
+"""So many bytes of what was sent are looked through, decoded ones too, and three times its length."""
+_MOST_PIECED: Final = 512 * 1024
+_ROTATED: Final = bytes(codecs.encode(chr(number), "rot13").encode("latin-1")[0] for number in range(256))
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{16,}={0,2}")
 _BASE32: Final = re.compile(rb"[A-Z2-7]{24,}={0,6}")
 _HEX: Final = re.compile(rb"(?:[0-9A-Fa-f]{2}){16,}")
@@ -75,9 +79,9 @@ def find_canaries(data: bytes, canaries: Collection[Canary]) -> Iterator[tuple[C
 
 def _views(data: bytes) -> Iterator[tuple[bytes, str]]:
     """Some bytes and what they are when they are decoded, in several ways and several times."""
-    waiting, viewed = [(data[:_MOST_VIEWED], "as it is", 0)], 0
+    waiting, viewed, most = [(data[:_MOST_VIEWED], "as it is", 0)], 0, _LEAST_LOOKED_THROUGH + 3 * len(data)
     seen: set[bytes] = set()
-    while waiting and len(seen) < _MOST_VIEWS and viewed < 4 * _MOST_VIEWED:
+    while waiting and len(seen) < _MOST_VIEWS and viewed < most:
         view, how, depth = waiting.pop(0)
         if view in seen:
             continue
@@ -111,7 +115,7 @@ def _decoded(view: bytes) -> Iterator[tuple[bytes, str]]:
     if b"PK\x03\x04" in view:
         with suppress(zipfile.BadZipFile, OSError, RuntimeError, ValueError, zlib.error):
             yield _unzipped(view[view.index(b"PK\x03\x04") :]), "archived"
-    yield codecs.encode(view.decode("latin-1"), "rot13").encode("latin-1"), "rotated"
+    yield view.translate(_ROTATED), "rotated"
 
 
 def _from_base64(run: bytes) -> Iterator[bytes]:
@@ -157,7 +161,12 @@ def _differences(data: bytes) -> bytes:
 
 def find_pieces(messages: Iterable[bytes], canaries: Collection[Canary]) -> Iterator[Canary]:
     """The canaries of which most has gone with several messages together, in pieces, and not as a whole with one."""
-    together = b"\n".join(_whole_view(message) for message in messages)[:_MOST_VIEWED]
+    together = b""
+    for message in messages:
+        together += _whole_view(message[: _MOST_PIECED - len(together)]) + b"\n"
+        if len(together) >= _MOST_PIECED:
+            together = together[:_MOST_PIECED]
+            break
     for canary in canaries:
         if canary.token.encode() not in together and _is_in_pieces(canary.token, together):
             yield canary
@@ -236,6 +245,8 @@ class Observation:
     changes: Sequence[tuple[str, str]]
     output: str
     left: tuple[str, ...]
+    tampered: tuple[str, ...] = ()
+    """In which ways it kept from being seen what it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +288,8 @@ def effects_of(seen: Observation, canaries: Sequence[Canary], texts: SkillTexts,
     yield from (effect(*one) for one in _of_hosts(seen, texts))
     yield from (effect(*one) for one in _of_calls(seen))
     yield from (effect(*one) for one in _of_changes(seen, texts, contents))
+    for why in seen.tampered:
+        yield effect("watched-sandbox-attempt", "what records it", why)
     for line in seen.left:
         yield effect("watched-stays-running", line.partition(" ")[0], line)
 
@@ -353,8 +366,6 @@ def _of_changes(seen: Observation, texts: SkillTexts, contents: dict[str, str]) 
             yield "watched-agent-changed", words, evidence, int(how == "made" and "neighbour" not in path)
         elif kind == "own" and how != "made":
             yield "watched-user-files", _shown(path), shown, 0
-        elif kind == "ours" and how != "made":
-            yield "watched-sandbox-attempt", words, shown, 0
         elif kind in ("outside", "own"):
             outside.append(_shown(path))
     if outside:

@@ -42,7 +42,7 @@ _MAIL_PORTS: Final = (21, 25, 465, 587, 2525)
 _IS_SHELL: Final = b"echo skillyard-$((6*7))\n"
 _SHELL_SAYS: Final = b"skillyard-42"
 _MOST_REQUESTS: Final = 500
-_MOST_BYTES: Final = 8 * 1024 * 1024
+_MOST_BYTES: Final = 2 * 1024 * 1024
 _MOST_BODY: Final = 1024 * 1024
 _CONNECTIONS: Final = 32
 _IDLE_SECONDS: Final = 4.0
@@ -81,11 +81,12 @@ class RecordedRequest:
 class RecordingNetwork:
     """Serves the listener of one sandbox; `taken()` gives what has come since the last time."""
 
-    def __init__(self) -> None:
-        self._authority = _Authority()
+    def __init__(self, authority: RecordingAuthority) -> None:
+        self._authority = authority
         self._requests: list[RecordedRequest] = []
-        self._seen = 0
+        self._contacts: dict[tuple[str, int], None] = {}
         self._bytes = 0
+        self._lost = False
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(_CONNECTIONS)
         self._listener: socket.socket | None = None
@@ -93,28 +94,28 @@ class RecordingNetwork:
         self._closed = False
 
     @property
-    def authority(self) -> bytes:
-        """The certificate of the authority, in PEM, for the programs of the sandbox."""
-        return self._authority.certificate
-
-    @property
     def contacts(self) -> tuple[Contact, ...]:
         """The hosts that were asked for; nobody was reached."""
         with self._lock:
-            return tuple(Contact(one.host, one.port, "denied", "answered by the recorder") for one in self._requests)
+            return tuple(Contact(host, port, "denied", "answered by the recorder") for host, port in self._contacts)
 
-    def taken(self) -> tuple[RecordedRequest, ...]:
-        """What was recorded since the last call."""
+    def taken(self) -> tuple[tuple[RecordedRequest, ...], bool]:
+        """What was recorded since the last call, and whether it is all that came."""
         with self._lock:
-            new, self._seen = tuple(self._requests[self._seen :]), len(self._requests)
-            return new
+            new, every = tuple(self._requests), not self._lost
+            self._requests, self._bytes, self._lost = [], 0, False
+            return new, every
 
     def record(self, request: RecordedRequest) -> None:
-        """Keep a request; beyond 500, or 8 MiB in all, no more is kept."""
+        """Keep a request; beyond 500, or 2 MiB in all, until they are taken, no more is kept, and that is said."""
         with self._lock:
             if len(self._requests) < _MOST_REQUESTS and self._bytes < _MOST_BYTES:
                 self._requests.append(request)
                 self._bytes += len(request.sent)
+                if len(self._contacts) < _MOST_REQUESTS:
+                    self._contacts[request.host, request.port] = None
+            else:
+                self._lost = True
 
     def open(self, listener: socket.socket) -> None:
         """Start to serve a listening socket; takes ownership of it."""
@@ -300,7 +301,7 @@ def _archive() -> bytes:
     return data.getvalue()
 
 
-class _Authority:
+class RecordingAuthority:
     """Signs a certificate for every name; its key exists in memory, and in a file of this process for a moment."""
 
     def __init__(self) -> None:

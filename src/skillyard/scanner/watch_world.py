@@ -7,7 +7,10 @@ written is found by comparing the folder before and after.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ctypes
+import json
 import os
 import secrets
 import shutil
@@ -17,11 +20,15 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from skillyard.errors import SkillyardError
 from skillyard.paths import open_inside
 from skillyard.scanner.watch_effects import Canary
+
+if TYPE_CHECKING:
+    from skillyard.sandbox import SandboxBackend, SandboxSession
+    from skillyard.scanner.watch_network import RecordingNetwork
 
 INSIDE: Final = "/workspace"
 """Where the sandbox sees the world."""
@@ -29,11 +36,19 @@ INSIDE: Final = "/workspace"
 _ALPHABET: Final = string.ascii_letters + string.digits
 _IN_ACCESS: Final = 0x1
 _IN_CLOSE_NOWRITE: Final = 0x10
+_IN_ATTRIB: Final = 0x4
+_IN_Q_OVERFLOW: Final = 0x4000
 _IN_DONT_FOLLOW: Final = 0x02000000
 _EVENT: Final = struct.Struct("iIII")
 _MOST_ENTRIES: Final = 20_000
+_DEEPEST: Final = 40
+_MOST_WRITTEN: Final = 256 * 1024 * 1024
+"""How many bytes the world may have, with the skill's copy in it."""
+_LOOK_SECONDS: Final = 0.25
+_MOST_ANSWER: Final = 1024 * 1024
 _MOST_SKILL: Final = 64 * 1024 * 1024
 _CALLS_LIMIT: Final = 1024 * 1024
+_MOST_CALLS: Final = 1000
 
 
 _VARIABLES: Final[tuple[tuple[str, str, int, tuple[str, ...]], ...]] = (
@@ -163,7 +178,13 @@ class WatchedWorld:
     canaries: tuple[Canary, ...]
     _first: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _before: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    _calls: int = 0
+    _folders: dict[str, int] = field(default_factory=dict)
+    locked: bool = False
+    """Whether a folder of it was closed to everything that runs later."""
+    torn: bool = False
+    """Whether a folder of it, or a file of the skill, was changed or removed: what runs later needs another world."""
+    crowded: bool = False
+    """Whether it has more, or larger, files than it may."""
 
     @classmethod
     def make(
@@ -192,8 +213,7 @@ class WatchedWorld:
         for program in _RECORDED:
             (own / "bin" / program).symlink_to("../recorder")
         (own / "keychain").write_text(keychain.token + "\n", "utf-8")
-        (own / "calls").touch()
-        (own / "calls").chmod(0o666)
+        os.mkfifo(own / "calls")
         for path, data in files.items():
             (own / path).parent.mkdir(parents=True, exist_ok=True)
             (own / path).write_bytes(data)
@@ -211,7 +231,7 @@ class WatchedWorld:
 
     def remember(self) -> None:
         """Take what the folder is like now for what it was like in the beginning."""
-        self._first = dict(_stamps(self.folder))
+        self._first, self._folders, self.crowded = _stamps(self.folder)
         self._before = dict(self._first)
 
     def forgive(self, paths: Iterable[str]) -> None:
@@ -222,10 +242,14 @@ class WatchedWorld:
 
     def changes(self) -> list[tuple[str, str]]:
         """The paths that were `made`, `changed` or `gone` since it was remembered, and which of the three."""
-        now, before = dict(_stamps(self.folder)), self._before
+        (now, folders, self.crowded), before = _stamps(self.folder), self._before
+        self.locked = any(mode & 0o700 != 0o700 for path, mode in folders.items() if path in self._folders)
+        self.torn = any(path not in folders for path in self._folders)
         found = [(path, "made" if path not in before else "changed") for path in now if now[path] != before.get(path)]
         found += [(path, "gone") for path in before if path not in now]
         self._before = now
+        own = f"{self.skill}/"
+        self.torn |= any(path.startswith(own) and how != "made" for path, how in found)
         return sorted(found)
 
     def text_of(self, path: str) -> str:
@@ -235,17 +259,6 @@ class WatchedWorld:
                 return file.read(4096).decode("utf-8", "replace")
         except (OSError, SkillyardError):
             return ""
-
-    def calls(self) -> list[list[str]]:
-        """What was recorded inside since the last time: programs with their arguments, lookups, forbidden files."""
-        try:
-            with os.fdopen(open_inside(self.folder, ".world/calls"), "rb") as file:
-                file.seek(self._calls)
-                data = file.read(_CALLS_LIMIT)
-        except (OSError, SkillyardError):
-            return []
-        self._calls += len(data)
-        return [line.split("\t") for line in data.decode("utf-8", "replace").splitlines()[:1000]]
 
 
 def _variables(others: Iterable[str]) -> Iterator[Canary]:
@@ -290,25 +303,85 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return state.st_mtime_ns, state.st_size, state.st_mode
 
 
-def _stamps(folder: Path) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """Every file and link below the folder but for the record of calls, with what changes when it is written."""
-    waiting, seen = [""], 0
+def _stamps(folder: Path) -> tuple[dict[str, tuple[int, int, int]], dict[str, int], bool]:
+    """Files and links but for the record of calls, with what changes when one is written; folders; whether there is too much."""
+    folders: dict[str, int] = {"": folder.lstat().st_mode}
+    waiting, more, seen, size = [""], False, 0, 0
+    found: dict[str, tuple[int, int, int]] = {}
     while waiting:
         prefix = waiting.pop()
         try:
             with os.scandir(folder / prefix) as entries:
                 for entry in entries:
-                    path = prefix + entry.name
-                    if path == ".world/calls" or (seen := seen + 1) > _MOST_ENTRIES:
-                        continue
+                    path, seen = prefix + entry.name, seen + 1
+                    if seen > _MOST_ENTRIES:
+                        return found, folders, True
                     state = entry.stat(follow_symlinks=False)
                     if stat.S_ISDIR(state.st_mode):
-                        if prefix.count("/") < 40:
-                            waiting.append(f"{path}/")
+                        folders[path] = state.st_mode
+                    if not stat.S_ISDIR(state.st_mode):
+                        found[path] = (state.st_mtime_ns, state.st_size, state.st_mode)
+                        size += min(state.st_size, state.st_blocks * 512)
+                    elif prefix.count("/") < _DEEPEST:
+                        waiting.append(f"{path}/")
                     else:
-                        yield path, (state.st_mtime_ns, state.st_size, state.st_mode)
+                        more = True
         except OSError:
             continue
+    found.pop(".world/calls", None)
+    return found, folders, more or size > _MOST_WRITTEN
+
+
+class CallRecord:
+    """What programs of the sandbox say that they were asked: lines in a pipe that has a name, from which nothing is taken back.
+
+    A file could be written over by whoever is recorded in it. Only this end reads the pipe; its name is for writing, and whoever
+    changes that, or puts something else in its place, is noticed.
+    """
+
+    def __init__(self, folder: Path, changes: ReadingWatch) -> None:
+        self._path = folder / ".world/calls"
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._path.chmod(0o222)
+        self._made = os.fstat(self._descriptor).st_ino
+        self._changes = changes
+        changes.note_changes("calls", self._path)
+        self._data = bytearray()
+        self._lost = False
+
+    def fileno(self) -> int:
+        """The descriptor that has something to read."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """End it."""
+        os.close(self._descriptor)
+
+    def drain(self) -> None:
+        """Take what was written; what is more than 1 MiB is lost, and that is said."""
+        while True:
+            try:
+                piece = os.read(self._descriptor, 65_536)
+            except OSError:
+                return
+            if len(self._data) + len(piece) <= _CALLS_LIMIT:
+                self._data += piece
+            else:
+                self._lost = True
+
+    def taken(self) -> tuple[list[list[str]], bool]:
+        """The lines since the last time, each as its words, and whether all of them are there."""
+        self.drain()
+        lines, lost = self._data.decode("utf-8", "replace").splitlines(), self._lost
+        self._data.clear()
+        self._lost = False
+        try:
+            state = self._path.lstat()
+            same = stat.S_ISFIFO(state.st_mode) and state.st_ino == self._made
+        except OSError:
+            same = False
+        whole = same and not lost and len(lines) <= _MOST_CALLS and "calls" not in self._changes.changed
+        return [line.split("\t") for line in lines[:_MOST_CALLS]], whole
 
 
 class ReadingWatch:
@@ -321,6 +394,8 @@ class ReadingWatch:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._files = files
         self._names: dict[int, str] = {}
+        self.changed: set[str] = set()
+        """What `note_changes` was asked for and was changed, and `*` when the kernel had too much to report."""
         self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self.works = self._descriptor >= 0
         self.renew()
@@ -342,6 +417,13 @@ class ReadingWatch:
             if number >= 0:
                 self._names[number] = name
 
+    def note_changes(self, name: str, path: Path) -> None:
+        """Note under a name when who may read or write a file is changed."""
+        if self._descriptor >= 0:
+            number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), _IN_ATTRIB | _IN_DONT_FOLLOW)
+            if number >= 0:
+                self._names[number] = name
+
     def taken(self) -> set[str]:
         """The names of the files that were read since the last time."""
         found: set[str] = set()
@@ -354,6 +436,68 @@ class ReadingWatch:
             while at + _EVENT.size <= len(data):
                 number, mask, _, length = _EVENT.unpack_from(data, at)
                 at += _EVENT.size + length
+                if mask & _IN_Q_OVERFLOW:
+                    self.changed.add("*")
+                elif mask & _IN_ATTRIB and number in self._names:
+                    self.changed.add(self._names[number])
                 if mask & (_IN_ACCESS | _IN_CLOSE_NOWRITE) and number in self._names:
                     found.add(self._names[number])
         return found
+
+
+class WorldSandbox:
+    """The sandbox of one watch, opened and closed; it does one thing at a time."""
+
+    def __init__(self, backend: SandboxBackend, folder: Path, network: RecordingNetwork) -> None:
+        self._backend = backend
+        self._folder = folder
+        self._network = network
+        self._received = b""
+        self._arrived = asyncio.Event()
+        self._session: SandboxSession | None = None
+
+    async def __aenter__(self) -> Self:
+        from skillyard.sandbox import Policy, SessionRequest, open_session
+
+        policy = Policy(memory_mb=768, pids=96, nofile=512, file_size_mb=64, tmp_mb=128, filesystem="read-write")
+        program = {"agent.py": Path(__file__).with_name("watch_agent.py").read_bytes()}
+        request = SessionRequest(str(self._folder), "agent.py", program, policy, proxy=self._network)
+        self._session = await open_session(self._backend, request, self._receive)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _receive(self, piece: bytes) -> None:
+        if len(self._received) < 2 * _MOST_ANSWER:
+            self._received += piece
+        self._arrived.set()
+
+    async def ask(self, request: Mapping[str, object], seconds: float) -> Mapping[str, Any] | None:
+        """What the first program answers, `None` when it has gone, writes what is no answer, or too much was written."""
+        from skillyard.sandbox import folder_bytes
+
+        assert self._session is not None  # noqa: S101 # it is open
+        self._received = b""
+        if not self._session.send(json.dumps(request).encode() + b"\n"):
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while b"\n" not in self._received and self._session.alive:
+                    self._arrived.clear()
+                    ended = asyncio.ensure_future(self._session.ended.wait())
+                    arrived = asyncio.ensure_future(self._arrived.wait())
+                    done, _ = await asyncio.wait({ended, arrived}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    ended.cancel()
+                    arrived.cancel()
+                    if not done and folder_bytes(str(self._folder), _MOST_WRITTEN) > _MOST_WRITTEN:
+                        self._session.stop()
+                        return None
+        line = self._received.partition(b"\n")[0]
+        try:
+            answer = json.loads(line) if len(line) < _MOST_ANSWER else None
+        except ValueError:
+            return None
+        sound = isinstance(answer, dict) and isinstance(answer.get("ms", 0), int) and isinstance(answer.get("left", []), list)
+        return answer if sound else None

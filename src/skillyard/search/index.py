@@ -6,6 +6,7 @@ again, and those that were deleted no longer count.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skillyard.catalog import Skill
+    from skillyard.offload.forked_map import PortionFiles
     from skillyard.search.pages import PageSource
     from skillyard.search.postings import Key, Segment
     from skillyard.search.tokenizer import Tokenizer
@@ -175,20 +177,26 @@ class SearchIndex:
 
     def _extended(self, existing: Sequence[Segment], missing: Sequence[int]) -> list[Segment]:
         """`segments` with one of the missing skills, saved on disk."""
-        self.reading = True
-        try:
-            parts = _read([self._sources[number] for number in missing], self._progress)
-        finally:
-            self.reading = False
-        from skillyard.search.postings import make_segment, save_segments, with_segment
+        from skillyard.offload.forked_map import PortionFiles
 
-        keys = [self._keys[number] for number in missing]
-        current = set(self._keys)
-        if not any(key in current for segment in existing for key in segment.keys):
-            existing = ()  # every skill in it has changed or was deleted
-        segments = with_segment(existing, make_segment(keys, parts), self._keys)
-        if self._file and keys:
-            return save_segments(self._file, segments, large=not existing or segments[0] is not existing[0])
+        many = len(missing) >= _WORTH_SHARING
+        files = PortionFiles(str(Path(self._file).parent) if self._file else None) if many else PortionFiles.in_memory()
+        with contextlib.closing(files):
+            self.reading = True
+            try:
+                parts = _read([self._sources[number] for number in missing], self._progress, files)
+            finally:
+                self.reading = False
+            from skillyard.search.postings import make_segment, save_segments, with_segment
+
+            keys = [self._keys[number] for number in missing]
+            current = set(self._keys)
+            if not any(key in current for segment in existing for key in segment.keys):
+                existing = ()  # every skill in it has changed or was deleted
+            new = make_segment(keys, parts, files, self._file if keys and not existing else None)
+        segments = with_segment(existing, new, self._keys)
+        if self._file and existing and keys:
+            return save_segments(self._file, segments, large=segments[0] is not existing[0])
         return segments
 
 
@@ -218,9 +226,12 @@ def _kept(file: str | None) -> list[Segment]:
     return load_segments(file)
 
 
-def _read(sources: list[PageSource], progress: Callable[[int, int], object] | None) -> list[list[bytes]]:
-    """The postings of the sources in parts; of many with a second process, before anything starts threads of its own."""
-    portion = _Portions(len(sources))
+def _read(sources: list[PageSource], progress: Callable[[int, int], object] | None, files: PortionFiles) -> list[list[Any]]:
+    """The postings of the sources in parts; of many with a second process, before anything starts threads of its own.
+
+    Those of many are in files: in memory all parts would be larger than the index.
+    """
+    portion = _Portions(len(sources), files)
     if len(sources) < _WORTH_SHARING:
         return portion(sources)
     from skillyard.offload.forked_map import forked_map
@@ -231,17 +242,18 @@ def _read(sources: list[PageSource], progress: Callable[[int, int], object] | No
 class _Portions:
     """Reads portions of some skills; each process has a tokenizer of its own, which knows the words of earlier portions."""
 
-    def __init__(self, skills: int) -> None:
+    def __init__(self, skills: int, files: PortionFiles) -> None:
         self._skills = skills
+        self._files = files
         self._tokenizer: Tokenizer | None = None
 
-    def __call__(self, sources: list[PageSource]) -> list[list[bytes]]:
+    def __call__(self, sources: list[PageSource]) -> list[list[Any]]:
         pages = read_pages(sources)
-        from skillyard.search.postings import packed_postings  # numpy starts threads: only where nothing is forked any more
+        from skillyard.search.postings import stored_postings  # numpy starts threads: only where nothing is forked any more
         from skillyard.search.tokenizer import Tokenizer
 
         self._tokenizer = self._tokenizer or Tokenizer(self._skills)
-        return [packed_postings(pages, self._tokenizer)]
+        return [stored_postings(pages, self._tokenizer, self._files)]
 
 
 def _keys(skills: Sequence[Skill]) -> list[Key]:

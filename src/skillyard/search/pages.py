@@ -27,7 +27,10 @@ FIELDS: Final = ("name", "description", "keywords", "headings", "body", "files")
 
 
 class Page(NamedTuple):
-    """The texts of one skill, UTF-8, and the numbers of the words of its name that are made of two (32 bits each)."""
+    """The texts of one skill, UTF-8, and the numbers of the words of its name that are made of two (32 bits each).
+
+    The description is a line for each clause.
+    """
 
     name: bytes
     description: bytes
@@ -44,6 +47,8 @@ _HEADER_LIMIT: Final = 8_192
 _FILES: Final = 60
 _LOOKED_AT: Final = 2_000  # entries of folders, however many there are
 _HEADING: Final = re.compile(rb"\n#{1,4}[ \t]+(\S[^\n]{0,200})")
+# Where a clause of a description ends: a mark before a space, a quotation mark or bracket, a dash, "or" and "and".
+_CLAUSE: Final = re.compile(r"""[,.;:!?|/](?=\s|$)|["“”'‘’()\[\]\n]|\s[-–—]\s|[，。；：！？、（）「」]|\s(?:or|and)(?=\s)""")
 _FENCE: Final = re.compile(rb"\n---[ \t]*\r?\n")
 _FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 
@@ -101,7 +106,7 @@ def _page(source: PageSource) -> Page:
     body = _body(source.path) if source.path else b""
     return Page(
         _encoded(source.name),
-        _encoded(source.description),
+        _encoded("\n".join(one for one in _CLAUSE.split(source.description) if one)),
         _encoded(source.keywords),
         b"\n".join(_HEADING.findall(b"\n" + body)),
         body,

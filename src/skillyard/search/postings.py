@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from skillyard._version import __version__
-from skillyard.files import map_private_cache, read_private_cache, write_mapped_cache, write_private_cache
+from skillyard.files import CachePieces, map_private_cache, read_private_cache, write_mapped_cache, write_private_cache
 from skillyard.search.pages import FIELDS
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from skillyard.offload.forked_map import PortionFiles
     from skillyard.search.pages import Page
     from skillyard.search.tokenizer import Tokenizer
 
@@ -40,11 +41,12 @@ PLACES: Final = {"name": 1, "keywords": 2, "headings": 4, "files": 8}
 _MIX: Final = np.uint32(0x9E3779B1)
 _LISTS: Final = ("skills", "described", "body", "places")
 _COUNTS: Final = ("in_description", "in_body", "in_name")
-_RANGE: Final = 1 << 28
+_RANGES: Final = 16  # of words, by their numbers
+_FEW_POSTINGS: Final = 1 << 17  # which are put together in one range
 _TYPES: Final = {
     "words": np.uint32, "starts": np.int64, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
     "in_description": np.int32, "in_body": np.int32, "in_name": np.int32, "names": np.uint32, "name_starts": np.int64,
-    "pairs": np.uint32, "pair_starts": np.int64, "lengths": np.int32,
+    "pairs": np.uint32, "pair_starts": np.int64, "said": np.uint32, "said_starts": np.int64, "lengths": np.int32,
 }  # fmt: skip
 
 
@@ -54,8 +56,8 @@ class Postings:
 
     `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `described` and `body` (the strength in these fields) and
     `places` (bits of the other fields); `in_description[i]`, `in_body[i]` and `in_name[i]` of them are for that field. Of skill
-    `n`, `names[name_starts[n]:…]` are the words of the name, `pairs[pair_starts[n]:…]` the pairs, sorted, and `lengths[n]` the
-    words of the body.
+    `n`, `names[name_starts[n]:…]` are the words of the name, `pairs[pair_starts[n]:…]` the pairs, sorted, `lengths[n]` how many
+    words the body has, and `said[said_starts[n]:…]` the words of the description in order, with a 0 behind each clause.
     """
 
     words: NDArray[np.uint32]
@@ -71,6 +73,8 @@ class Postings:
     name_starts: NDArray[np.int64]
     pairs: NDArray[np.uint32]
     pair_starts: NDArray[np.int64]
+    said: NDArray[np.uint32]
+    said_starts: NDArray[np.int64]
     lengths: NDArray[np.int32]
 
     @property
@@ -82,7 +86,8 @@ class Postings:
 def build_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> Postings:
     """The postings of `pages`, in their order."""
     count = len(pages)
-    columns = [_column(pages, field, tokenizer) for field in FIELDS]
+    described, said, said_starts = _clauses(pages, tokenizer)
+    columns = [described if field == "description" else _column(pages, field, tokenizer) for field in FIELDS]
     keys: list[NDArray[np.uint64]] = []
     steps: list[NDArray[np.uint32]] = []  # description, body and places in one number: a sum puts them together
     for field, (owners, numbers, lengths) in zip(FIELDS, columns, strict=True):
@@ -97,51 +102,37 @@ def build_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> Postings:
     _, names, name_lengths = columns[0]
     pairs, pair_starts = _pair_lists(columns, count)
     skills, words = (key >> np.uint64(32)).astype(np.int32), (key & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    described, body = (summed & np.uint32(255)).astype(np.uint8), (summed >> np.uint32(8) & np.uint32(255)).astype(np.uint8)
+    in_description = (summed & np.uint32(255)).astype(np.uint8)
+    body = (summed >> np.uint32(8) & np.uint32(255)).astype(np.uint8)
     places = (summed >> np.uint32(16)).astype(np.uint8)
     return Postings(
-        **_inverted(words, skills=skills, described=described, body=body, places=places),
+        **_inverted(words, skills=skills, described=in_description, body=body, places=places),
         names=names,
         name_starts=_starts(name_lengths),
         pairs=pairs,
         pair_starts=pair_starts,
+        said=said,
+        said_starts=said_starts,
         lengths=columns[4][2].astype(np.int32),
     )
 
 
-def _concatenated(parts: list[Postings]) -> Postings:
-    """The postings of all parts as one, their skills numbered one part after the other.
+def _put_together(parts: Sequence[_StoredPart]) -> Postings:
+    """The postings of all parts as one, their skills numbered one part after the other; without the pairs, half of all.
 
-    The words are dealt with in ranges, so that what is sorted at a time is small beside the whole. Names and pairs, more than
-    half of all, are put together first and taken out of `parts`, so that not everything is in memory twice.
+    The words are dealt with in ranges, so that what is read and sorted at a time is small beside the whole.
     """
-    if len(parts) == 1:
-        return parts[0]
-    by_skill = {
-        "names": np.concatenate([part.names for part in parts]),
-        "name_starts": _starts(np.concatenate([np.diff(part.name_starts) for part in parts])),
-        "pairs": np.concatenate([part.pairs for part in parts]),
-        "pair_starts": _starts(np.concatenate([np.diff(part.pair_starts) for part in parts])),
-        "lengths": np.concatenate([part.lengths for part in parts]),
-    }
-    nothing: NDArray[np.uint32] = np.zeros(0, np.uint32)
-    parts[:] = [replace(part, names=nothing, pairs=nothing) for part in parts]
     before = np.cumsum([0, *(part.count for part in parts)]).tolist()
-    total = sum(len(part.skills) for part in parts)
+    total = sum(part.bounds[-1][1] for part in parts)
     whole = {name: np.empty(total, _TYPES[name]) for name in _LISTS}
     by_word: dict[str, list[NDArray[Any]]] = {name: [] for name in ("words", "lengths", *_COUNTS)}
-    at = 0
-    for low in range(0, 1 << 32, _RANGE):
-        ranges = [_between(part, low, low + _RANGE) for part in parts]
+    at, step = 0, 1 if total > _FEW_POSTINGS else _RANGES
+    for number in range(0, _RANGES, step):
+        ranges = [part.between(number, number + step) for part in parts]
         some = _inverted(
-            np.concatenate([one for one, _ in ranges]),
-            skills=np.concatenate(
-                [part.skills[slot] + np.int32(first) for part, (_, slot), first in zip(parts, ranges, before, strict=False)]
-            ),
-            **{
-                name: np.concatenate([getattr(part, name)[slot] for part, (_, slot) in zip(parts, ranges, strict=True)])
-                for name in _LISTS[1:]
-            },
+            np.concatenate([one["words"] for one in ranges]),
+            skills=np.concatenate([one["skills"] + np.int32(first) for one, first in zip(ranges, before, strict=False)]),
+            **{name: np.concatenate([one[name] for one in ranges]) for name in _LISTS[1:]},
         )
         end = at + len(some["skills"])
         for name in _LISTS:
@@ -154,8 +145,25 @@ def _concatenated(parts: list[Postings]) -> Postings:
         starts=_starts(np.concatenate(by_word.pop("lengths"))),
         **{name: np.concatenate(lists) for name, lists in by_word.items()},
         **whole,
-        **by_skill,
+        names=_one_after_the_other(parts, "names"),
+        name_starts=_starts(_one_after_the_other(parts, "name_counts")),
+        pairs=np.zeros(0, np.uint32),
+        pair_starts=_starts(_one_after_the_other(parts, "pair_counts")),
+        said=_one_after_the_other(parts, "said"),
+        said_starts=_starts(_one_after_the_other(parts, "said_counts")),
+        lengths=_one_after_the_other(parts, "lengths"),
     )
+
+
+def _one_after_the_other(parts: Sequence[_StoredPart], name: str) -> NDArray[Any]:
+    """One array of all parts; read into its place, so that nothing is in memory twice."""
+    whole = np.empty(sum(part.lengths[name] for part in parts), _STORED[name])
+    at = 0
+    for part in parts:
+        end = at + part.lengths[name]
+        whole[at:end] = part.array(name)
+        at = end
+    return whole
 
 
 def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
@@ -164,6 +172,7 @@ def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
     stays = keep[old.skills]
     words = np.repeat(old.words, np.diff(old.starts))[stays]
     kept = int(keep.sum())
+    said, said_starts = _joined((old.said, old.said_starts), keep, (new.said, new.said_starts))
     names, name_starts = _joined((old.names, old.name_starts), keep, (new.names, new.name_starts))
     pairs, pair_starts = _joined((old.pairs, old.pair_starts), keep, (new.pairs, new.pair_starts))
     return Postings(
@@ -176,6 +185,8 @@ def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
         name_starts=name_starts,
         pairs=pairs,
         pair_starts=pair_starts,
+        said=said,
+        said_starts=said_starts,
         lengths=np.concatenate([old.lengths[keep], new.lengths]),
     )
 
@@ -185,10 +196,22 @@ def pairs_of(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return words[:-1] * _MIX + words[1:]
 
 
-def _column(
-    pages: Sequence[Page], field: str, tokenizer: Tokenizer
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
-    """One field of all pages: the owner of each word, the words, and how many each page has."""
+_Column = tuple["NDArray[np.uint64]", "NDArray[np.uint32]", "NDArray[np.int64]"]
+"""One field of all pages: the owner of each word, the words, and how many each page has."""
+
+
+def _clauses(pages: Sequence[Page], tokenizer: Tokenizer) -> tuple[_Column, NDArray[np.uint32], NDArray[np.int64]]:
+    """The descriptions of all pages, and their words with a 0 behind each clause, with where those of each page start."""
+    lines = [page.description.split(b"\n") for page in pages]
+    numbers, lengths = tokenizer.numbers([line for some in lines for line in some])
+    owner = np.repeat(np.arange(len(pages)), [len(some) for some in lines])
+    each = np.bincount(owner, weights=lengths, minlength=len(pages)).astype(np.int64)
+    clauses = np.bincount(owner, weights=lengths > 0, minlength=len(pages)).astype(np.int64)
+    said = np.insert(numbers, np.cumsum(lengths)[lengths > 0], np.uint32(0))
+    return (np.repeat(np.arange(len(pages), dtype=np.uint64), each), numbers, each), said, _starts(each + clauses)
+
+
+def _column(pages: Sequence[Page], field: str, tokenizer: Tokenizer) -> _Column:
     numbers, lengths = tokenizer.numbers([getattr(page, field) for page in pages])
     if field == "name" and any(page.compounds for page in pages):
         added = np.array([len(page.compounds) // 4 for page in pages], dtype=np.int64)
@@ -250,13 +273,6 @@ def _joined(
     return values, _starts(np.concatenate([lengths[keep], np.diff(new[1])]))
 
 
-def _between(part: Postings, low: int, high: int) -> tuple[NDArray[np.uint32], slice]:
-    """The words with numbers from `low` to below `high`, each as often as it has postings, and where these are."""
-    one, two = np.searchsorted(part.words, [low, high]).tolist()
-    starts = part.starts[one : two + 1]
-    return np.repeat(part.words[one:two], np.diff(starts)), slice(int(starts[0]), int(starts[-1]))
-
-
 def _inverted(words: NDArray[np.uint32], **lists: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """The different words, sorted, where the lists of each start, the lists by word, then by skill, and the counts."""
     order = np.argsort(words.astype(np.uint64) << np.uint64(32) | lists["skills"].astype(np.uint64))
@@ -277,7 +293,7 @@ def _inverted(words: NDArray[np.uint32], **lists: NDArray[Any]) -> dict[str, NDA
 Key = tuple[object, ...]
 """What a page was read from: the skill, the state of its file and a checksum of its header; plain values."""
 
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 _MAGIC: Final = b"SKYS"
 _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one
@@ -292,16 +308,69 @@ class Segment:
     postings: Postings
 
 
-def packed_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> list[bytes]:
-    """The postings of the pages as plain values, which another process can return."""
-    return [array.tobytes() for array in _arrays(build_postings(pages, tokenizer))]
+_STORED: Final = {
+    "words": np.uint32, "counts": np.int32, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
+    "names": np.uint32, "name_counts": np.int32, "pairs": np.uint32, "pair_counts": np.int32, "said": np.uint32,
+    "said_counts": np.int32, "lengths": np.int32,
+}  # fmt: skip
 
 
-def make_segment(keys: Sequence[Key], parts: list[list[bytes]]) -> Segment:
-    """One segment of all that `packed_postings` made of the pages, in their order; `parts` is empty afterwards."""
-    postings = [_postings(part) for part in parts]
-    parts.clear()
-    return Segment(tuple(keys), _concatenated(postings))
+def stored_postings(pages: Sequence[Page], tokenizer: Tokenizer, files: PortionFiles) -> list[Any]:
+    """The postings of the pages, left in `files`, and what `make_segment` needs to find them: plain values."""
+    made = build_postings(pages, tokenizer)
+    counts = {"counts": made.starts} | {f"{one}_counts": getattr(made, f"{one}_starts") for one in ("name", "pair", "said")}
+    arrays = [np.diff(counts[name]).astype(kind) if name in counts else getattr(made, name) for name, kind in _STORED.items()]
+    at = np.searchsorted(made.words, np.arange(_RANGES + 1, dtype=np.uint64) << np.uint64(28))
+    bounds = list(zip(at.tolist(), made.starts[at].tolist(), strict=True))
+    return [files.put(b"".join([array.tobytes() for array in arrays])), [len(array) for array in arrays], bounds]
+
+
+class _StoredPart:
+    """The postings of some skills as `stored_postings` left them: word range `n` begins with word and posting `bounds[n]`."""
+
+    def __init__(self, files: PortionFiles, stored: list[Any]) -> None:
+        self._files = files
+        self._place, lengths, self.bounds = stored
+        self.lengths: dict[str, int] = dict(zip(_STORED, lengths, strict=True))
+        sizes = [length * np.dtype(kind).itemsize for length, kind in zip(lengths, _STORED.values(), strict=True)]
+        self._begins = dict(zip(_STORED, np.cumsum([0, *sizes]).tolist(), strict=False))
+
+    @property
+    def count(self) -> int:
+        """How many skills there are."""
+        return self.lengths["lengths"]
+
+    def array(self, name: str, begin: int = 0, end: int | None = None) -> NDArray[Any]:
+        """One of the arrays, or a part of it."""
+        kind = np.dtype(_STORED[name])
+        length = (self.lengths[name] if end is None else end) - begin
+        return np.frombuffer(
+            self._files.get(self._place, self._begins[name] + begin * kind.itemsize, length * kind.itemsize), kind
+        )
+
+    def between(self, low: int, high: int) -> dict[str, NDArray[Any]]:
+        """The lists of the words in some ranges, with the word of each posting."""
+        (word, first), (word_end, end) = self.bounds[low], self.bounds[high]
+        words = np.repeat(self.array("words", word, word_end), self.array("counts", word, word_end))
+        return {"words": words, **{name: self.array(name, first, end) for name in _LISTS}}
+
+
+def make_segment(keys: Sequence[Key], parts: Sequence[list[Any]], files: PortionFiles, kept_at: str | None = None) -> Segment:
+    """One segment of all that `stored_postings` made of the pages, in their order.
+
+    With `kept_at` it is written there and is the one on disk: its pairs never are in memory as a whole.
+    """
+    stored = [_StoredPart(files, part) for part in parts]
+    made = Segment(tuple(keys), _put_together(stored))
+    if kept_at:
+        pairs = CachePieces(4 * int(made.postings.pair_starts[-1]), (part.array("pairs").tobytes() for part in stored))
+        at = list(_TYPES).index("pairs")
+        arrays = [*_arrays(made.postings)[:at], pairs, *_arrays(made.postings)[at + 1 :]]
+        write_mapped_cache(kept_at, _MAGIC, (_code(), _mark(made), made.keys), arrays)
+        kept = _mapped(kept_at)
+        if kept and kept[0] == _mark(made):
+            return kept[1]
+    return replace(made, postings=replace(made.postings, pairs=_one_after_the_other(stored, "pairs")))
 
 
 def with_segment(segments: Sequence[Segment], new: Segment, current: Iterable[Key]) -> list[Segment]:

@@ -41,10 +41,12 @@ _SHARES: Final = (
     "few",
     "few_described",
 )
+_CLAUSES: Final = ("clause", "clause_mostly", "clause_whole", "clauses")
 FEATURES: Final = (
     *(f"{name}_{form}" for name in _SCORES for form in ("share", "of_best", "above_next")),
     *_SHARES,
     "rarest", "rarest_described", "name_share", "name_whole", "pairs", "request_length", "added",
+    *(f"{name}_{form}" for name in _CLAUSES for form in ("share", "of_best")),
 )  # fmt: skip
 """The columns, in their order. None says how long a skill's texts are: that would tell collections apart, not what fits."""
 
@@ -89,6 +91,9 @@ def candidate_features(
     columns += [share, (share > 0.999) & (name_lengths > 0), _pairs(index, candidates.positions, terms, query_words)]
     count = len(candidates.positions)
     columns += [np.full(count, np.log1p(len(terms.numbers))), (has[0] & ~terms.own) @ weights / whole]
+    ideal = max(float(np.sort(weights)[::-1][:_FEW].sum()), 1e-9)
+    for values in _clauses(index, candidates.positions, terms):
+        columns += [values / ideal, values / max(float(values.max()), 1e-9)]
     return np.stack(columns, axis=1).astype(np.float32)
 
 
@@ -178,6 +183,49 @@ def _pairs_worth(
     hits = np.where(pairs[at] == owned, worth[at], 0.0)
     owners = np.repeat(np.arange(len(local)), lengths)
     return np.bincount(owners, weights=hits, minlength=len(local)).astype(np.float64)
+
+
+_ADDED: Final = 0.6  # what a word counts in a clause that the request does not say itself
+_ALL: Final = 0.99  # share of a clause's weight that is all of it
+_BEST_CLAUSES: Final = 3
+
+
+def _clauses(index: SearchIndex, positions: NDArray[np.int64], terms: Terms) -> list[NDArray[np.float64]]:
+    """What the clauses of each description have of the request, four numbers for each of the candidates.
+
+    A clause is worth the weight of the words that the request says, times the share of its own weight that they are: the best
+    clause; the best with that share squared; the best that the request says whole; the three best together. The second and
+    third are of clauses of two words or more.
+    """
+    result = [np.zeros(len(positions)) for _ in _CLAUSES]
+    order = np.argsort(terms.numbers)
+    asked, factors = terms.numbers[order], np.where(terms.own, 1.0, _ADDED)[order]
+    for postings, here, local in parts_of(index, positions):
+        begin, lengths = postings.said_starts[local], np.diff(postings.said_starts)[local]
+        said = postings.said[ranges(begin, lengths)]
+        ends = said == 0
+        clause = np.cumsum(ends) - ends
+        owner = here[np.repeat(np.arange(len(local)), lengths)[ends]]
+        words, clause = said[~ends], clause[~ends]
+        if not len(words):
+            continue
+        unique, back = np.unique(words, return_inverse=True)
+        at = np.minimum(np.searchsorted(asked, unique), len(asked) - 1)
+        rarity = name_rarity(index, unique)
+        had = np.where(asked[at] == unique, factors[at], 0.0) * rarity
+        whole = np.bincount(clause, weights=rarity[back], minlength=len(owner))
+        weight = np.bincount(clause, weights=had[back], minlength=len(owner))
+        several = np.bincount(clause, minlength=len(owner)) > 1
+        share = weight / np.maximum(whole, 1e-9)
+        worth = weight * share
+        np.maximum.at(result[0], owner, worth)
+        np.maximum.at(result[1], owner, np.where(several, worth * share, 0.0))
+        np.maximum.at(result[2], owner, np.where(several & (share > _ALL), weight, 0.0))
+        best = np.lexsort((-worth, owner))
+        first = np.searchsorted(owner[best], owner[best])
+        best = best[np.arange(len(best)) - first < _BEST_CLAUSES]
+        result[3] += np.bincount(owner[best], weights=worth[best], minlength=len(positions))
+    return result
 
 
 RANKER_FILE: Final = Path(__file__).with_name("ranker.npz")

@@ -257,7 +257,7 @@ def _alike(one: frozenset[int], two: frozenset[int]) -> bool:
 
 
 _TRANSLATED: Final = 1.0
-_OTHER_NAME: Final = 0.6
+_OTHER_NAME: Final = 0.4
 _CORRECTED: Final = 0.9
 _FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
 _CORRECTIONS: Final = 4  # words of a request that are corrected, and words that one may be a slip of

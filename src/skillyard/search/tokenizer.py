@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_CHUNK: Final = 1 << 18  # bytes that are looked at together: their numbers fit into the caches of a processor
+_CHUNK: Final = 1 << 17  # bytes that are looked at together: their numbers fit into the caches of a processor
 _BITS: Final = (10, 20)  # least and most bits of the table
 _MOST: Final = 1 << 19  # different runs that are remembered
-_PAIR: Final = 2
 _THIRD_PARTY: Final = re.compile(rb"(?i)\bthird[- ]part(?:y|ies)\b")  # as in `words`
 _ASCII, _HAN, _OTHER = 1, 2, 3  # kinds of bytes; 0 is between runs. Two kinds with a bit in common stay together
 _KINDS: Final = np.array([_OTHER if byte > 127 else _ASCII if chr(byte).isalnum() else 0 for byte in range(256)], np.uint8)
@@ -44,7 +43,6 @@ class Tokenizer:
         key: NDArray[np.uint64] = np.frombuffer(os.urandom(257 * 8), np.uint64)
         self._letters, self._factor = key[:256], int(key[256]) | 1
         self._powers = self._inverses = np.zeros(0, np.uint64)
-        self._wide = _WordNumbers()
         self._forget()
 
     def numbers(self, texts: Sequence[bytes]) -> Numbers:
@@ -124,22 +122,12 @@ class Tokenizer:
             return known
         number = len(self._begins) - 1
         text = joined[begin:end].decode("utf-8", "replace")
-        self._words.extend(map(word_number if text.isascii() else self._wide.__getitem__, run_words(text)))
+        self._words.extend(map(word_number, run_words(text)))
         self._begins.append(len(self._words))
         if self._slots[slot]:
             self._others[hashed] = number
         else:
             self._slots[slot], self._ids[slot] = hashed, number
-        return number
-
-
-class _WordNumbers(dict[str, int]):
-    """The numbers of words; those of pairs of characters, which come again and again, are remembered."""
-
-    def __missing__(self, word: str) -> int:
-        number = word_number(word)
-        if len(word) <= _PAIR and len(self) < _MOST:
-            self[word] = number
         return number
 
 

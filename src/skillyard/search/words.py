@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
         elif _WIDE_RUN.match(run):
             result += _pairs(run)
         elif 1 < len(run) <= LONGEST:
-            result.append(run.casefold())
+            result.append(_cyrillic(run.casefold()))
     return result
 
 
@@ -125,6 +125,22 @@ def stem(word: str) -> str:
 
 
 _ENDINGS: Final = {"g": "ing", "d": "ed"}
+
+
+# Endings of Russian nouns, adjectives and infinitives, as `plain` leaves them: without the breve of the short i.
+_RUSSIAN: Final = """
+    иями ями ами ием иям иях еи ии ои ыи ие ье ия ья ию ью их ых ую юю ая яя ою ею ого его ому ему ыми ими ым им ом ем ам ям ах
+    ях ов ев ое ее ые ка ки ку ке кои кам ках ками ить ать ять еть ыть уть ишь ешь иите аите а е и о у ы ь ю я
+"""
+_RUSSIAN_END: Final = re.compile(rf"(?<=[а-я]{{3}})(?:{'|'.join(sorted(_RUSSIAN.split(), key=len, reverse=True))})$")
+_REFLEXIVE: Final = re.compile("(?<=[а-я]{4})с[ья]$")
+
+
+def _cyrillic(word: str) -> str:
+    """A word in lower case without its Russian ending; any other stays."""
+    if not "а" <= word[0] <= "я":
+        return word
+    return _RUSSIAN_END.sub("", _REFLEXIVE.sub("", word))
 
 
 def _singular(word: str) -> str:

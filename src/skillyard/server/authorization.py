@@ -138,4 +138,5 @@ SERVER_ADMIN: Final = Depends(_server_admin)
 """The dependency of a route about all organisations, beside `require_scope("admin")`: not for admins of a single one."""
 
 UNRECORDED: Final = Depends(_unrecorded)
-"""The dependency of a route that is no `GET` and yet only looks, or whose service writes the audit log itself."""
+"""The dependency of a route that is no `GET` and yet only looks, or changes only what its caller sees, or whose service writes
+the audit log itself."""

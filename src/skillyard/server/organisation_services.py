@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, AuditLog, Keys, Organisations
+from skillyard.access import DEFAULT_ORGANISATION, AuditLog, Keys, Organisations, SkillCollections
 from skillyard.catalog import Changes, Skill
 from skillyard.database import Database
 from skillyard.engine import ScheduleOwners
@@ -31,7 +31,7 @@ from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.authorization import Caller
 from skillyard.server.background.approval_questions import ApprovalQuestions, rejecting_approver
 from skillyard.server.background.caller_sessions import CallerToolSessions, CallerWorkspaces, LazyChat, SessionSlots
-from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges, ScanReports
+from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges, RecentUses, ScanReports
 from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns, NotificationSources
 from skillyard.times import utc_now
 
@@ -56,6 +56,7 @@ class OrganisationServices:
         self.pending_changes = PendingChanges()
         self.page_cache = PageCache()
         self.scans = ScanReports()
+        self.uses = RecentUses(self.database)
         self.runs = BackgroundRuns()
         self.installs = BackgroundInstalls(self.database)
         self.questions = ApprovalQuestions(self.database, catalog.project_root)
@@ -63,6 +64,7 @@ class OrganisationServices:
         self.workspaces = CallerWorkspaces(catalog, sessions)
         self.tool_sessions = CallerToolSessions(self.database)
         self.audit_log = AuditLog(self.database)
+        self.collections = SkillCollections(self.database)
         catalog.approvals().share(SqlSessionApprovals(self.database))
 
     def database(self) -> Database:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skillyard.permissions import SkillConsent
+from skillyard.permissions import SkillAccess, SkillConsent
 from skillyard.tools.definitions import Dialect, Language, ToolDefinition
 from skillyard.tools.results import TextAnswer, ToolResult
-from skillyard.tools.skill_access import SkillAccess
 from skillyard.tools.skill_tools import SkillTools
 from skillyard.tools.tool_context import WorkspaceSource
 

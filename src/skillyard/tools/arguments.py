@@ -27,7 +27,10 @@ class InvalidArguments(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a tool; `aliases` are other names that are understood but not advertised."""
+    """One parameter of a tool; `aliases` are other names that are understood but not advertised.
+
+    `missing` is what it is called where it is missing, when that is not its name.
+    """
 
     name: str
     type: ParameterType
@@ -37,6 +40,7 @@ class Parameter:
     aliases: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    missing: str = ""
 
     def schema(self, *, choices: bool = True) -> dict[str, object]:
         """The JSON Schema of this parameter, with or without its choices."""
@@ -52,6 +56,21 @@ class Parameter:
         if self.maximum is not None:
             shape["maximum"] = self.maximum
         return shape
+
+
+SKILL_ARGUMENTS: Final = ("skill", "name", "skill_name", "id")
+"""The name under which every tool takes a skill, and what some of them called it before, which all of them understand."""
+
+
+def skill_parameter(description: str, *, choices: tuple[str, ...] = (), missing: str = "") -> Parameter:
+    """The parameter that says which skill, the same in every tool."""
+    name, *before = SKILL_ARGUMENTS
+    return Parameter(name, "string", description, required=True, choices=choices, aliases=tuple(before), missing=missing)
+
+
+def named_skill(arguments: Mapping[str, object]) -> object:
+    """What a call says of the skill it is about, under any of these names; None when it says nothing."""
+    return next((arguments[name] for name in SKILL_ARGUMENTS if arguments.get(name) is not None), None)
 
 
 class Arguments:
@@ -158,11 +177,11 @@ def _by_name(parameters: Sequence[Parameter], arguments: Mapping[str, object]) -
 
 def _problem(parameter: Parameter, value: object) -> str | None:
     if value is None:
-        return f"Missing {parameter.name}" if parameter.required else None
+        return f"Missing {parameter.missing or parameter.name}" if parameter.required else None
     if not _fits(parameter.type, value):
         return f"{parameter.name!r} must be {_EXPECTED[parameter.type]}, not {_kind_of(value)}"
     if parameter.required and isinstance(value, str) and not value.strip():
-        return f"Missing {parameter.name}"
+        return f"Missing {parameter.missing or parameter.name}"
     return _range_problem(parameter, value)
 
 

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import BinaryFile, FileMissing, SkillyardError
@@ -48,7 +48,7 @@ from skillyard.prompt.budget import CLIENT_LIMIT
 from skillyard.prompt.fence import fence
 from skillyard.search import search_skills
 from skillyard.text import is_label, nearest, quoted, shorten, single_line
-from skillyard.tools.arguments import Parameter
+from skillyard.tools.arguments import Parameter, skill_parameter
 from skillyard.tools.definitions import WORDINGS, ToolDefinition
 from skillyard.tools.results import ToolResult, failure, to_model_json
 from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, any_skill, refusal, schema_choices, skill_summary
@@ -167,16 +167,22 @@ _NAME: Final = 200  # characters of a file's name
 def _define(context: ToolContext) -> ToolDefinition:
     words = context.wording
     parameters = (
-        Parameter("skill_name", "string", words.read_skill_file_name, required=True, aliases=("skill", "name")),
+        skill_parameter(words.read_skill_file_skill),
         Parameter("file_path", "string", words.read_skill_file_path, required=True, aliases=("path",)),
     )
-    # The Chinese definition is fixed by contract, which leaves the schema open.
-    closed = words is not WORDINGS["zh"]
-    return ToolDefinition("read_skill_file", "Read skill file", words.read_skill_file, parameters, closed=closed)
+    contract = _chinese_contract(parameters) if words is WORDINGS["zh"] else None
+    return ToolDefinition("read_skill_file", "Read skill file", words.read_skill_file, parameters, openai_schema=contract)
+
+
+def _chinese_contract(parameters: tuple[Parameter, ...]) -> Mapping[str, object]:
+    """The Chinese definition for OpenAI is fixed by contract: its skill is `skill_name`, and its schema is open."""
+    named = {"skill": "skill_name"}
+    properties = {named.get(parameter.name, parameter.name): parameter.schema() for parameter in parameters}
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 async def _read_file(context: ToolContext, arguments: Arguments, caller: ToolCaller) -> ToolResult:
-    skill = context.access.find(arguments.text("skill_name"))
+    skill = context.access.find(arguments.text("skill"))
     consent = await context.approve(skill, caller)
     content = await asyncio.to_thread(_content, skill, arguments.text("file_path"))
     await asyncio.to_thread(context.access.confirm, skill, consent)
@@ -343,9 +349,7 @@ _DESCRIPTION_BUDGET = 2000
 def _define_skill(context: ToolContext) -> ToolDefinition:
     skills = context.access.offered()
     words = context.wording
-    skill_parameter = Parameter(
-        "skill", "string", words.skill_skill, required=True, choices=schema_choices(skills), aliases=("name", "skill_name")
-    )
+    wanted = skill_parameter(words.skill_skill, choices=schema_choices(skills))
     force = Parameter("force", "boolean", words.skill_force)
     listed = _listing(skills, _DESCRIPTION_BUDGET)
     description = f"{words.skill}\n\n{listed}"
@@ -353,7 +357,7 @@ def _define_skill(context: ToolContext) -> ToolDefinition:
         "skill",
         "Skill",
         description,
-        (skill_parameter, force) if context.repeat == "note" else (skill_parameter,),
+        (wanted, force) if context.repeat == "note" else (wanted,),
         listing=listed,
         brief=_brief(words.skill, skills) if len(description) > CLIENT_LIMIT else "",
     )
@@ -415,12 +419,12 @@ def _already_loaded_note(skill: Skill) -> str:
 
 
 def _define_skills_load(context: ToolContext) -> ToolDefinition:
-    name = Parameter("name", "string", context.wording.skills_load_name, required=True, aliases=("skill", "skill_name", "id"))
-    return ToolDefinition("skills_load", "Load skill", context.wording.skills_load, (name,))
+    wanted = skill_parameter(context.wording.skills_load_skill, missing="name")  # the words of a contract
+    return ToolDefinition("skills_load", "Load skill", context.wording.skills_load, (wanted,))
 
 
 async def _skills_load(context: ToolContext, arguments: Arguments, caller: ToolCaller) -> ToolResult:
-    skill = context.access.find(arguments.text("name"))
+    skill = context.access.find(arguments.text("skill"))
     consent = await context.approve(skill, caller)
     document, files = await asyncio.to_thread(_read, context, skill, consent)
     caller.session.remember(skill.id, skill.allowed_tools)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import AmbiguousSkill, InvalidInput, NotExecutable, SkillNotFound, SkillyardError
 from skillyard.prompt.fence import fence
 from skillyard.text import LABEL_LIMIT, quoted, shorten, single_line
-from skillyard.tools.arguments import Parameter
+from skillyard.tools.arguments import Parameter, skill_parameter
 from skillyard.tools.definitions import ToolDefinition
 from skillyard.tools.results import ToolResult, failure, to_model_json
 from skillyard.tools.tool_context import (
@@ -60,14 +60,7 @@ def _offered(context: ToolContext) -> bool:
 def _define(context: ToolContext) -> ToolDefinition:
     words = context.wording
     parameters = (
-        Parameter(
-            "name",
-            "string",
-            words.run_skill_name,
-            required=True,
-            choices=schema_choices(context.runnable()),
-            aliases=("skill", "skill_name"),
-        ),
+        skill_parameter(words.run_skill_skill, choices=schema_choices(context.runnable())),
         Parameter("input", "object", words.run_skill_input),
         Parameter("entry", "string", words.run_skill_entry),
         Parameter("arguments", "strings", words.run_skill_arguments),
@@ -80,7 +73,7 @@ def _define(context: ToolContext) -> ToolDefinition:
 async def _run(context: ToolContext, arguments: Arguments, caller: ToolCaller) -> ToolResult:
     from skillyard.execution import text_files
 
-    skill = context.access.find(arguments.text("name"))
+    skill = context.access.find(arguments.text("skill"))
     if context.engine is None:
         raise NotExecutable("Running skills is switched off here", hint="do the task by the skill's instructions instead")
     consent = await context.approve(skill, caller)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from skillyard.errors import InvalidInput
-from skillyard.permissions import AllowedTools, Approvals, CommandPolicy, Rules, SqlApprovalStore, without_denied
+from skillyard.permissions import AllowedTools, Approvals, CommandPolicy, Rules, SkillAccess, SqlApprovalStore, without_denied
 from skillyard.prompt import IndexOptions, write_index
 from skillyard.tools.definitions import WORDINGS, Language
 from skillyard.tools.results import (
@@ -19,7 +19,6 @@ from skillyard.tools.results import (
     problem_block,
     text_tools_prompt,
 )
-from skillyard.tools.skill_access import SkillAccess
 from skillyard.tools.tool_context import Repeat, ToolCaller, ToolContext, WorkspaceSource
 from skillyard.tools.tool_dispatch import TOOLS, ToolDispatcher, ToolOffer
 from skillyard.tools.workspace_tools import WORKSPACE_TOOLS

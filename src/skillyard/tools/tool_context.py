@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Skill
     from skillyard.engine import Engine
     from skillyard.execution import AbpTool, RunOrigin, RunRequest
-    from skillyard.permissions import SkillConsent
+    from skillyard.permissions import SkillAccess, SkillConsent
     from skillyard.prompt import Index
     from skillyard.tools.arguments import Arguments
     from skillyard.tools.definitions import Language, Wording
-    from skillyard.tools.skill_access import SkillAccess
     from skillyard.workspace import CommandListener, Workspace
 
 FUNCTION_NAME_LIMIT: Final = 64  # what every API takes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillyard.errors import InvalidInput, PermissionDenied, SkillNotFound, SkillyardError
 from skillyard.permissions import CommandPolicy
 from skillyard.text import single_line
-from skillyard.tools.arguments import check_arguments, decode_arguments
+from skillyard.tools.arguments import check_arguments, decode_arguments, named_skill
 from skillyard.tools.reading_tools import READ_SKILL_FILE, SEARCH_SKILLS, SKILL, SKILLS_LIST, SKILLS_LOAD
 from skillyard.tools.results import (
     ToolResult,
@@ -198,4 +198,5 @@ def _skill_argument(arguments: Mapping[str, object] | str | None) -> str:
         given = decode_arguments(arguments)
     except InvalidInput:
         return ""
-    return next((str(given[key]) for key in ("skill", "name", "skill_name", "id") if key in given), "")
+    named = named_skill(given)
+    return "" if named is None else str(named)

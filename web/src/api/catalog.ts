@@ -11,6 +11,8 @@ export type Narrowing = Omit<NonNullable<paths["/api/v1/catalog"]["get"]["parame
 /** How many skills one page of the list holds. */
 export const CATALOG_PAGE = 100;
 
+const SCANNING_MS = 3_000; // while the server scans for an order by risk
+
 export const catalogQuery = (narrowing: Narrowing) =>
   infiniteQueryOptions({
     queryKey: ["catalog", "list", narrowing],
@@ -19,6 +21,7 @@ export const catalogQuery = (narrowing: Narrowing) =>
     initialPageParam: 1,
     getNextPageParam: ({ meta }) => (meta.page < meta.totalPages ? meta.page + 1 : undefined),
     placeholderData: keepPreviousData,
+    refetchInterval: ({ state: { data } }) => (data?.pages.at(-1)?.meta.unscanned ? SCANNING_MS : false),
   });
 
 export const facetsQuery = () =>
@@ -28,10 +31,16 @@ export const facetsQuery = () =>
   });
 
 /** The usable skills that fit what somebody wants, the best first. */
-export const searchQuery = (q: string, limit: number) =>
+export const searchQuery = (q: string, limit: number, { starred, collection, sort }: Narrowing = {}) =>
   queryOptions({
-    queryKey: ["catalog", "search", q, limit],
-    queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/search", { params: { query: { q, limit } }, signal })),
+    queryKey: ["catalog", "search", { q, limit, starred, collection, sort }],
+    queryFn: ({ signal }) =>
+      answer(
+        api.GET("/api/v1/catalog/search", {
+          params: { query: { q, limit, ...(starred ? { starred } : {}), ...(collection ? { collection } : {}), ...(sort ? { sort } : {}) } },
+          signal,
+        }),
+      ),
     placeholderData: keepPreviousData,
   });
 

@@ -2,6 +2,7 @@
 import type { Narrowing } from "@/api/catalog";
 import type { Stage, TurnNarrowing } from "@/api/chat";
 import type { Dimension } from "@/api/insights";
+import type { SearchWords } from "@/api/kept";
 import { INTERFACES, RUN_STATES, type RunInterface, type RunState } from "@/api/runStates";
 
 /** Over how many days figures can be seen. */
@@ -20,17 +21,48 @@ export interface CatalogSearch {
   /** What is wanted of a skill: pinned, automatic, … */
   use?: string | undefined;
   tag?: string | undefined;
+  /** Only those with a star of one's own. */
+  starred?: true | undefined;
+  /** Only those of a collection of one's own. */
+  collection?: string | undefined;
+  /** Another order than by name, or than the nearest first. */
+  sort?: CatalogOrder | undefined;
 }
 
+export type CatalogOrder = NonNullable<Narrowing["sort"]>;
+
+export const CATALOG_ORDERS: readonly CatalogOrder[] = ["name", "used", "last_used", "tokens", "risk"];
+
 /** The filters as the server knows them; what no filter knows is refused by it. */
-export function narrowing({ source, state, use, tag }: CatalogSearch): Narrowing {
+export function narrowing({ q, source, state, use, tag, starred, collection, sort = q ? undefined : "name" }: CatalogSearch): Narrowing {
   return {
     ...(source ? { source: source as NonNullable<Narrowing["source"]> } : {}),
     ...(state ? { status: state as NonNullable<Narrowing["status"]> } : {}),
     ...(use ? { state: use as NonNullable<Narrowing["state"]> } : {}),
     ...(tag ? { tag } : {}),
+    ...(starred ? { starred } : {}),
+    ...(collection ? { collection } : {}),
+    ...(sort ? { sort } : {}),
   };
 }
+
+/** A search as it is saved; nothing where there is no word, no filter and no order. */
+export function searchWords({ q, sort, ...filters }: CatalogSearch): SearchWords | undefined {
+  const words = { ...narrowing({ ...filters, q: "-", sort }), ...(q ? { q } : {}) };
+  return Object.keys(words).length > 0 ? (words as SearchWords) : undefined;
+}
+
+/** What a saved search means in the address. */
+export const fromWords = ({ q, source, status, state, tag, starred, collection, sort }: SearchWords): CatalogSearch => ({
+  q: q ?? undefined,
+  source: source ?? undefined,
+  state: status ?? undefined,
+  use: state ?? undefined,
+  tag: tag ?? undefined,
+  starred: starred ?? undefined,
+  collection: collection ?? undefined,
+  sort: sort ?? undefined,
+});
 
 export const catalogSearch = (found: Record<string, unknown>): CatalogSearch => ({
   q: text(found.q),
@@ -38,6 +70,9 @@ export const catalogSearch = (found: Record<string, unknown>): CatalogSearch => 
   state: text(found.state),
   use: text(found.use),
   tag: text(found.tag),
+  starred: found.starred === true || undefined,
+  collection: text(found.collection),
+  sort: CATALOG_ORDERS.find((one) => one === found.sort),
 });
 
 /** Which part of a skill is looked at. */

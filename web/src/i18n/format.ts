@@ -28,6 +28,8 @@ export interface Format {
   share: (value: number) => string;
   /** 12 Nov, from a day of UTC as 2026-11-12 */
   day: (value: string) => string;
+  /** today, 3 days ago, from a day of UTC as 2026-11-12 */
+  dayAgo: (value: string) => string;
   /** 1.2K: large numbers where there is little room */
   short: (value: number) => string;
   /** US$1.20, from an amount and the name of its currency */
@@ -78,6 +80,12 @@ function made(language: Language): Format {
     day: (value) => {
       const date = valid(value);
       return date ? day.format(date) : value;
+    },
+    dayAgo: (value) => {
+      const date = valid(value);
+      if (!date) return value;
+      const passed = Math.min(0, Math.round((date.getTime() - Date.parse(new Date().toISOString().slice(0, 10))) / 86_400_000));
+      return passed > -31 ? ago.format(passed, "day") : ago.format(Math.round(passed / 30.4), "month");
     },
     short: (value) => short.format(value),
     money: (value, currency) => {

@@ -18,7 +18,7 @@ from skillyard.cli.installation import (
     power_consent,
     replacement_acceptance,
 )
-from skillyard.cli.options import open_home, open_skill, parse_tool_prefix, record_audit_event
+from skillyard.cli.options import open_catalog, open_home, open_skill, parse_tool_prefix, record_audit_event
 from skillyard.cli.screen import FAILURE, OK, UsageProblem
 from skillyard.text import single_line
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skillyard.coding_agents import (
         CodingAgent,
         ConfigurationChange,
+        LinkCheck,
         LinkReport,
         McpServerEntry,
         SkillsFolder,
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
 
 _TO: Final = "AGENT,…"
 _PLANNED: Final = {"added": "add to", "changed": "change in", "removed": "remove from", "unchanged": "nothing to change in"}
-_STYLES: Final = {"refused": "error", "unchanged": "dim", "kept": "dim", "edited": "warning", "foreign": "warning"}
+_STYLES: Final = {
+    "refused": "error",
+    "unchanged": "dim",
+    "kept": "dim",
+    "withheld": "dim",
+    "edited": "warning",
+    "foreign": "warning",
+}
 
 
 def add_to_options(parser: argparse.ArgumentParser) -> None:
@@ -65,11 +73,11 @@ def link_installed(
     arguments: argparse.Namespace, folders: Sequence[SkillsFolder], skill_ids: Sequence[str]
 ) -> list[LinkReport]:
     """Put what was installed into the folders, and record it; of what could not be the report says why."""
-    registry = open_registry(arguments)
+    registry, catalog = open_registry(arguments), open_catalog(arguments, installed=True)
     reports: list[LinkReport] = []
     for name in skill_ids:
-        skill_id, folder = registry.current_folder(name)
-        reports += registry.links.add(skill_id, str(folder), folders, skill_id=skill_id, copy=_copies(arguments))
+        skill = catalog.get(f"installed:{name}")
+        reports += registry.agent_folders.put(catalog, skill, folders, copy=_copies(arguments), withhold=True)
     record_audit_event(arguments.screen, lambda: registry.records.database, "agents.link", *_changed(reports))
     return reports
 
@@ -102,7 +110,7 @@ def link_command(arguments: argparse.Namespace) -> int:
         raise UsageProblem("link it where?", hint=f"skillyard link {arguments.name} --to auto; `skillyard agents detected`")
     folders = target_folders(arguments)
     catalog, skill = open_skill(arguments, arguments.name)
-    reports = open_registry(arguments).link_into(skill, folders, copy=_copies(arguments))
+    reports = open_registry(arguments).agent_folders.put(catalog, skill, folders, copy=_copies(arguments))
     if skill.source == "project" and not arguments.in_project:  # perhaps a namesake of what was meant
         directory = os.path.abspath(skill.directory)  # noqa: PTH100 # links stay as they are
         screen.note(f"{skill.slug} is the skill of this project, {directory}: now the agents have it in every project")
@@ -167,6 +175,7 @@ def add_connect_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PREFIX",
         help="put this before the name of each tool, for an agent with a tool of its own called skill: yard_",
     )
+    parser.add_argument("--set", metavar="NAME", help="serve only the skills of this set, below [sets] in skillyard.toml")
 
 
 def add_disconnect_arguments(parser: argparse.ArgumentParser) -> None:
@@ -282,11 +291,16 @@ def _list_links(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"links": [{**check.link.to_dict(), "state": check.state} for check in checks]})
     elif checks:
-        rows = [(one.link.name, one.state, one.link.form, ", ".join(one.link.agents), one.link.path) for one in checks]
+        rows = [(one.link.name, _state(one), one.link.form, ", ".join(one.link.agents), one.link.path) for one in checks]
         screen.table(rows, header=("SKILL", "STATE", "AS", "FOR", "PATH"), stretch=4)
     else:
         screen.note("no skill stands in the folder of an agent; `skillyard link NAME --to auto` puts one there")
     return FAILURE if any(check.state not in ("ok", "withdrawn") for check in checks) else OK
+
+
+def _state(check: LinkCheck) -> str:
+    by_set = check.state == "withdrawn" and check.link.left_out_by
+    return f"not in the set {by_set}" if by_set else check.state
 
 
 def _server(arguments: argparse.Namespace) -> McpServerEntry:
@@ -299,13 +313,33 @@ def _server(arguments: argparse.Namespace) -> McpServerEntry:
         if arguments.tool_prefix:
             hint = 'in the skillyard.toml of the server: [server] mcp = { tool-prefix = "…" }'
             raise UsageProblem("--tool-prefix with --url: a server that runs names its tools itself", hint=hint)
+        if arguments.set is not None:
+            hint = "choose it on the server's machine: skillyard use NAME, in the folder of the server"
+            raise UsageProblem("--set with --url: a server that runs has a set of its own", hint=hint)
         return McpServerEntry(url=arguments.url)
     program = shutil.which("skillyard")
     start = ("skillyard",) if arguments.in_project else (program,) if program else (sys.executable, "-m", "skillyard")
     home = os.environ.get("SKILLYARD_HOME", "").strip()
     environment = {"SKILLYARD_HOME": os.path.abspath(home)} if home and not arguments.in_project else {}  # noqa: PTH100 # as it is
+    if arguments.set is not None:
+        _check_set(arguments)
+    chosen = ("--set", arguments.set) if arguments.set is not None else ()
     prefix = ("--tool-prefix", arguments.tool_prefix) if arguments.tool_prefix else ()
-    return McpServerEntry((*start, "mcp", *prefix), environment)
+    return McpServerEntry((*start, "mcp", *chosen, *prefix), environment)
+
+
+def _check_set(arguments: argparse.Namespace) -> None:
+    """The set must be there wherever the agent starts our server: for all projects in the user's own file."""
+    from skillyard.catalog.configuration import load_configuration
+
+    catalog = open_home(arguments)
+    catalog.check_set(arguments.set)
+    file = catalog.configuration.user_file
+    if not arguments.in_project and arguments.set not in load_configuration([], user_file=file).skill_sets:
+        raise UsageProblem(
+            f"the set {arguments.set!r} is of this project alone, and the agent would look for it in every project",
+            hint=f"write it in {file} too, or connect with --in-project",
+        )
 
 
 def _can_be_connected(agent: CodingAgent, project: str | None) -> bool:

@@ -155,6 +155,9 @@ def add_update_arguments(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="update over local edits, to yanked content, and to what was rolled back from"
     )
     parser.add_argument("--check", action="store_true", help="change nothing; end with 1 when there is an update")
+    parser.add_argument(
+        "--theirs", action="store_true", help="take what the source has over an edit that was adopted; the edit stays a version"
+    )
     add_accept_options(parser)
     add_finding_option(parser)
     add_dependency_option(parser, "update without the skills that it requires, and whatever others require of it")
@@ -181,6 +184,7 @@ def update_command(arguments: argparse.Namespace) -> int:
                     accept=arguments.accept,
                     dependencies=arguments.dependencies,
                     signers=signers,
+                    theirs=arguments.theirs,
                     progress=progress,
                     **replacement_acceptance(arguments),
                 )

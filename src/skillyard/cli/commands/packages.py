@@ -385,12 +385,13 @@ def _installed_skill(registry: Registry, name: str) -> tuple[Path, str]:
 
 def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `convert`."""
-    from skillyard.interop import FORMATS
+    from skillyard.interop import FORMATS, WELL_KNOWN
 
+    formats = (*FORMATS, WELL_KNOWN)
     parser.add_argument(
         "source", metavar="SOURCE", help="the folder of a skill, of several, of a plugin, an archive, or a manifest.json"
     )
-    parser.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=f"one of: {', '.join(FORMATS)}")
+    parser.add_argument("--to", required=True, choices=formats, metavar="FORMAT", help=f"one of: {', '.join(formats)}")
     parser.add_argument("--out", default="converted", metavar="DIR", help="write below this folder (default: %(default)s)")
     parser.add_argument(
         "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be given several times"
@@ -400,11 +401,14 @@ def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
 
 def convert_command(arguments: argparse.Namespace) -> int:
     """Convert and report what was written, and what the format cannot express."""
-    from skillyard.interop import convert
+    from skillyard.interop import WELL_KNOWN, convert, write_site
 
     screen: Screen = arguments.screen
     source = require_existing(arguments.source, hint="name the folder of a skill, a plugin, or an archive")
-    done = convert(source, arguments.out, arguments.to, skills=arguments.skill, force=arguments.force)
+    if arguments.to == WELL_KNOWN:
+        done = [write_site(source, arguments.out, skills=arguments.skill)]
+    else:
+        done = list(convert(source, arguments.out, arguments.to, skills=arguments.skill, force=arguments.force))
     if screen.as_json:
         screen.data({"converted": [one.to_dict() for one in done]})
         return OK

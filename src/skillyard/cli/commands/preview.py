@@ -24,7 +24,7 @@ _MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
 
 def preview_install(screen: Screen, registry: Registry, arguments: argparse.Namespace) -> int:
     """List the skills of a source, or with `--dry-run` say what installing them would do; 1 when one would be refused."""
-    inspected = registry.inspect(arguments.source, skills=arguments.skill)
+    inspected = registry.inspect(arguments.source, skills=arguments.skill, dependencies=arguments.dependencies)
     refused = any(one.refusals for one in inspected)
     if screen.as_json:
         screen.data({"skills": [_shape(one) for one in inspected]})
@@ -65,6 +65,7 @@ def _shape(one: SkillInspection) -> dict[str, object]:
         "refusals": [{"code": refusal.code, "message": refusal.message, "hint": refusal.hint} for refusal in one.refusals],
         "findings": [dict(finding) for finding in one.findings],
         "unmet": list(one.unmet),
+        "comes_along": [each.to_dict() for each in one.comes_along],
         "warnings": list(one.warnings),
     }
 
@@ -83,14 +84,30 @@ def _draw_inspection(screen: Screen, one: SkillInspection) -> None:
         )
     for sentence in power_lines(one.powers.sentences()):
         screen.line(sentence, indent=2)
+    _draw_coming_along(screen, one)
     for sentence in one.unmet:
         screen.line(f"needs: {shorten(sentence, 300)}", indent=2)
     if one.difference is not None and not one.unchanged:
         _draw_files(screen, one.difference, lines=False)
 
 
+def _draw_coming_along(screen: Screen, one: SkillInspection) -> None:
+    """What would be installed beside it: which version, from where, who requires it, and what it may do."""
+    for each in one.comes_along:
+        named = " ".join(part for part in (each.skill_id, each.version) if part)
+        screen.line(f"would bring along {single_line(named)} from {single_line(each.source)}", indent=2)
+        for sentence in each.required_by:
+            screen.line(f"because {single_line(sentence)}", indent=4)
+        for sentence in power_lines(each.powers):
+            screen.line(single_line(sentence), indent=4)
+    told = {each.sentence for each in one.comes_along}
+    for warning in one.warnings:
+        if warning not in told:
+            screen.note(f"warning: {one.skill_id}: {warning}")
+
+
 def preview_updates(screen: Screen, registry: Registry, names: Sequence[str]) -> int:
-    """Say for each skill whether there is an update; 1 when there is one."""
+    """Say for each skill whether there is an update; 1 when there is one, or what is here was withdrawn without one."""
     pending = [registry.pending_update(name) for name in names]
     if screen.as_json:
         screen.data({"skills": [one.to_dict() for one in pending]})
@@ -101,7 +118,7 @@ def preview_updates(screen: Screen, registry: Registry, names: Sequence[str]) ->
                 screen.note(f"warning: {one.skill_id} {one.declared_version or one.version}: {one.notice}")
     else:
         screen.note("nothing is installed")
-    return FAILURE if any(one.state == "update" for one in pending) else OK
+    return FAILURE if any(one.state in ("update", "diverged", "withdrawn") for one in pending) else OK
 
 
 def _pending_row(one: PendingUpdate) -> tuple[str, str, str, str, str]:

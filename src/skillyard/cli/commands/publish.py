@@ -305,7 +305,8 @@ def _ask(screen: Screen, preview: PublishPreview) -> None:
 
 
 def _draw_preview(screen: Screen, preview: PublishPreview, notes: str) -> None:
-    current = f", after {preview.current}" if preview.current else ", the first version there"
+    gone = f", after {preview.gone[0]}" if preview.gone else ", the first version there"
+    current = f", after {preview.current}" if preview.current else single_line(gone)
     screen.line(f"{preview.skill_id} {preview.version}{current}", style="bold")
     screen.line(shorten(preview.description, 300), indent=2)
     screen.line(f"{counted(len(preview.files), 'file')}, {preview.size_bytes:,} bytes", indent=2)

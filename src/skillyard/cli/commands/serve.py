@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.cli.installation import make_scanner
 from skillyard.cli.options import (
     LOCAL_OWNER,
+    discover_catalog,
     open_catalog,
     open_organisation,
     open_records,
@@ -140,6 +141,7 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PREFIX",
         help="put this before the name of each tool, for a client with a tool of its own called skill: yard_",
     )
+    parser.add_argument("--set", metavar="NAME", help="serve only the skills of this set, whichever the project uses")
     parser.add_argument("--no-watch", action="store_true", help="do not announce changes in the skill folders")
     parser.add_argument("--workspace", metavar="DIR", help="offer a shell, code and files too, sandboxed, over this folder")
     parser.add_argument(
@@ -166,7 +168,7 @@ def mcp_command(arguments: argparse.Namespace) -> int:
 
     if find_spec("mcp") is None:
         raise UsageProblem("the package for MCP is not installed", hint="pip install 'mcp>=2.3,<3'")
-    catalog = open_catalog(arguments)
+    catalog = discover_catalog(arguments, roots=arguments.root, skill_set=arguments.set)
     if sys.stdin.isatty():
         arguments.screen.note(
             f"serving {counted(len(catalog), 'skill')} over standard input and output; MCP clients start this, Ctrl-C stops it"

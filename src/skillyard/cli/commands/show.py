@@ -90,6 +90,8 @@ def _state(detail: SkillDetail) -> Iterator[tuple[str, str]]:
     yield "withdrawn", detail.withdrawn or ""
     yield "warning", _too_long() if skill.stamp[1] > DOCUMENT_LIMIT else ""
     yield "folder", skill.directory
+    own = "its state is its own until `skillyard adopt` makes it a version"
+    yield "copy of", f"{detail.copy_of}, edited here: {own}" if detail.copy_of else ""
     by = f", named by {skill.root.variable}" if skill.root.variable else ""
     yield "found in", f"{skill.root.path} ({skill.source}{by})"
     yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in detail.namesakes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillyard.cli.commands.coding_agents import draw_links
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.installation import open_registry
 from skillyard.cli.options import discover_catalog, open_catalog, open_home, open_skill, record_audit_event
@@ -18,6 +19,7 @@ from skillyard.paths import slug
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
+    from skillyard.coding_agents import LinkReport
     from skillyard.library import Catalog
 
 
@@ -219,8 +221,7 @@ def _report_switched(arguments: argparse.Namespace, catalog: Catalog, skill: Ski
     """Bring the folders of agents along, record the change, and show the skill as it is now."""
     screen: Screen = arguments.screen
     changed = catalog.get(skill.id)
-    if changed.source == "installed":
-        _follow_links(arguments, changed)
+    _note_problems(screen, open_registry(arguments).agent_folders.follow_skill(changed))
     record_audit_event(screen, lambda: catalog.records().database, f"catalog.{arguments.command}", skill.id)
     if screen.as_json:
         screen.data({"skill": changed.to_dict()})
@@ -233,11 +234,10 @@ def _report_switched(arguments: argparse.Namespace, catalog: Catalog, skill: Ski
     return OK
 
 
-def _follow_links(arguments: argparse.Namespace, skill: Skill) -> None:
-    """Take an installed skill out of the folders of agents while it is off, and put it there again."""
-    registry = open_registry(arguments)
-    for report in registry.follow_links(skill.slug):
-        arguments.screen.note(f"{report.path}: {report.reason}")
+def _note_problems(screen: Screen, reports: Sequence[LinkReport]) -> None:
+    """What could not be brought along in the folders of agents."""
+    for report in reports:
+        screen.note(f"{report.path}: {report.reason}")
 
 
 def add_state_arguments(parser: argparse.ArgumentParser) -> None:
@@ -281,12 +281,15 @@ def use_command(arguments: argparse.Namespace) -> int:
     """Offer only the skills of a set in this project, or list the sets."""
     screen: Screen = arguments.screen
     catalog = open_catalog(arguments)
+    links: Sequence[LinkReport] = ()
     if arguments.name or arguments.none:
         catalog.use_set(arguments.name)
+        links = open_registry(arguments).agent_folders.follow_set(catalog)
         record_audit_event(screen, lambda: catalog.records().database, "catalog.use", arguments.name or "*")
     sets, current = catalog.configuration.skill_sets, catalog.chosen_set
     if screen.as_json:
-        screen.data({"set": current, "sets": {name: list(skills) for name, skills in sets.items()}})
+        shown = {"set": current, "sets": {name: list(skills) for name, skills in sets.items()}}
+        screen.data(shown | ({"links": [report.to_dict() for report in links]} if links else {}))
         return OK
     if not arguments.name and not arguments.none:
         screen.table(("*" if name == current else "", name, ", ".join(skills)) for name, skills in sorted(sets.items()))
@@ -298,6 +301,7 @@ def use_command(arguments: argparse.Namespace) -> int:
         screen.line(f"in use: the set {current}, {offered}", style="ok")
     else:
         screen.line(f"in use: all skills, {offered}", style="ok")
+    draw_links(screen, links)
     here = {*(skill.slug for skill in catalog.all()), *(skill.id for skill in catalog.all())}
     if missing := [word for word in sets.get(current or "", ()) if word not in here and slug(word) not in here]:
         screen.note(f"not found here: {', '.join(missing)}")
@@ -308,6 +312,7 @@ def _switch_all(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     catalog, enabled = open_home(arguments), arguments.command == "enable"
     catalog.switch_all(enabled=enabled)
+    _note_problems(screen, open_registry(arguments).agent_folders.follow_all(open_catalog(arguments)))
     record_audit_event(screen, lambda: catalog.records().database, f"catalog.{arguments.command}", "*")
     if screen.as_json:
         screen.data({"enableSkills": enabled})

@@ -1,4 +1,4 @@
-"""Changes of a catalog: one at a time, announced to the other processes of the folder; pages and scans kept between them.
+"""Changes of a catalog: one at a time, announced to the other processes of the folder; pages, scans and uses kept between them.
 
 An announcement is the size of a file that grows by a byte with each change: asking for it costs a microsecond, and none is
 missed. The settings file, which the command line writes too, is watched in the same way.
@@ -10,8 +10,9 @@ import contextlib
 import hashlib
 import os
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,11 +21,13 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from skillyard.catalog import Skill
-from skillyard.errors import HelpersBusy
+from skillyard.errors import HelpersBusy, SkillyardError
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
-    from skillyard.scanner import Report, Suppression
+    from skillyard.database import Database
+    from skillyard.insights import SkillUse
+    from skillyard.scanner import Report, Severity, Suppression
 
 _FILE: Final = "cache/changes"
 _SETTINGS: Final = "settings.json"
@@ -152,6 +155,9 @@ class ScanReports:
         self._reports: OrderedDict[tuple[object, ...], Report] = OrderedDict()
         self._lock = threading.Lock()
         self._watching = threading.Lock()
+        self._worst: dict[str, tuple[object, Severity | None]] = {}
+        self._suppressions: tuple[Suppression, ...] = ()
+        self._sweeping = threading.Lock()
 
     def watch(self, skill: Skill, suppressions: tuple[Suppression, ...], *, again: bool) -> Report:
         """Run the skill and watch it, one skill at a time; the effects are among the findings, also of later reports.
@@ -171,7 +177,7 @@ class ScanReports:
             watched = watch_skill(skill.directory, again=again)
         finally:
             self._watching.release()
-        return self._keep(key, scan_skill(skill.directory, suppressions=suppressions, today=today, watched=watched))
+        return self._keep(skill, key, scan_skill(skill.directory, suppressions=suppressions, today=today, watched=watched))
 
     def report(self, skill: Skill, suppressions: tuple[Suppression, ...]) -> Report:
         """The findings about what is in the skill's folder now. Blocks; raises as `scan_skill` does."""
@@ -182,11 +188,44 @@ class ScanReports:
         with self._lock:
             if (kept := self._reports.get(key)) is not None:
                 self._reports.move_to_end(key)
+                self._worst[skill.directory] = (skill.stamp, kept.worst)
                 return kept
-        return self._keep(key, scan_skill(skill.directory, suppressions=suppressions, today=today))
+        return self._keep(skill, key, scan_skill(skill.directory, suppressions=suppressions, today=today))
 
-    def _keep(self, key: tuple[object, ...], report: Report) -> Report:
+    def worst(
+        self, skills: Sequence[Skill], suppressions: tuple[Suppression, ...], *, seconds: float
+    ) -> dict[str, Severity | None]:
+        """The gravest severity of each skill that was scanned, by id; None: nothing was found, or it cannot be scanned.
+
+        At most `seconds` are spent on those that were not, by one caller at a time: ask again. A skill counts as scanned
+        while its SKILL.md is as it was, so that ten thousand are answered for without reading them. Blocks.
+        """
         with self._lock:
+            if self._suppressions != suppressions:
+                self._worst, self._suppressions = {}, suppressions
+        if self._sweeping.acquire(blocking=False):
+            try:
+                self._sweep([skill for skill in skills if not self._is_known(skill)], suppressions, seconds)
+            finally:
+                self._sweeping.release()
+        return {skill.id: self._worst[skill.directory][1] for skill in skills if self._is_known(skill)}
+
+    def _is_known(self, skill: Skill) -> bool:
+        return self._worst.get(skill.directory, (None, None))[0] == skill.stamp
+
+    def _sweep(self, skills: Sequence[Skill], suppressions: tuple[Suppression, ...], seconds: float) -> None:
+        until = time.monotonic() + seconds
+        for skill in skills:
+            try:
+                self.report(skill, suppressions)
+            except (SkillyardError, OSError):
+                self._worst[skill.directory] = (skill.stamp, None)
+            if time.monotonic() > until:
+                return
+
+    def _keep(self, skill: Skill, key: tuple[object, ...], report: Report) -> Report:
+        with self._lock:
+            self._worst[skill.directory] = (skill.stamp, report.worst)
             self._reports[key] = report
             while len(self._reports) > _REPORTS:
                 self._reports.popitem(last=False)
@@ -217,3 +256,27 @@ class PageCache:
             while len(self._pages) > _KEPT:
                 self._pages.popitem(last=False)
         return page
+
+
+_USES_S: Final = 10.0
+
+
+class RecentUses:
+    """How often and when last every skill was used, read at most every ten seconds: for the pages of one order."""
+
+    def __init__(self, database: Callable[[], Database], clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._uses: Mapping[str, SkillUse] = {}
+        self._until: float | None = None
+
+    def read(self) -> Mapping[str, SkillUse]:
+        """The uses by the ids of skills. Blocks; raises as `read_uses` does."""
+        from skillyard.insights import read_uses
+
+        with self._lock:
+            if self._until is None or self._clock() >= self._until:
+                self._uses = read_uses(self._database())
+                self._until = self._clock() + _USES_S
+            return self._uses

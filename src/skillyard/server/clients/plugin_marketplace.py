@@ -210,8 +210,12 @@ _GIT: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "for git", 
 def marketplace(service: CurrentServices, request: Request) -> dict[str, Any]:
     """Every skill as a plugin."""
     base = _base(request)
-    plugins = collect_shapes(offered_skills(service), lambda skill: _entry(service, skill, base))
-    return {"name": _NAME, "owner": {"name": "Skillyard"}, "plugins": plugins}
+
+    def entry(skill: InstalledSkill) -> dict[str, Any]:
+        one = current_version(service, skill.skill_id)
+        return _entry(skill, one, _repository(service, one, base))
+
+    return {"name": _NAME, "owner": {"name": "Skillyard"}, "plugins": collect_shapes(offered_skills(service), entry)}
 
 
 @routes.get("/plugins/{skill}.git/info/refs", responses=_GIT, response_class=Response)
@@ -285,10 +289,14 @@ def _marketplace_pack(service: OrganisationServices, base: str, git_request: byt
     return upload_pack_result(commit, git_request)
 
 
-def _entry(service: OrganisationServices, skill: InstalledSkill, base: str) -> dict[str, Any]:
-    one = current_version(service, skill.skill_id)
-    source = {"source": "url", "url": f"{base}/plugins/{skill.skill_id}.git", "sha": _commit_id(_commit_file(service, one))}
+def _entry(skill: InstalledSkill, one: NumberedVersion, source: object) -> dict[str, Any]:
     return {"name": skill.skill_id, "source": source, "description": skill.description, "version": one.label}
+
+
+def _repository(service: OrganisationServices, one: NumberedVersion, base: str) -> dict[str, str]:
+    """Where the repository of a plugin is, and its commit."""
+    address = f"{base}/plugins/{one.version.skill_id}.git"
+    return {"source": "url", "url": address, "sha": _commit_id(_commit_file(service, one))}
 
 
 def _commit_id(file: Path) -> str:
@@ -339,16 +347,16 @@ def _marketplace_files(
     """The lists of plugins that clients look for, and the plugins that are `inside`."""
     entries, for_codex = [], []
     for skill, one in chosen:
-        entry, path = _entry(service, skill, base), f"./plugins/{skill.skill_id}"
-        local = skill.skill_id in inside
-        entries.append(entry | {"source": path} if local else entry)
+        path = f"./plugins/{skill.skill_id}"
+        elsewhere = None if skill.skill_id in inside else _repository(service, one, base)
+        entries.append(_entry(skill, one, elsewhere or path))
         for_codex.append({
             "name": skill.skill_id,
-            "source": {"source": "local", "path": path} if local else entry["source"],
+            "source": elsewhere or {"source": "local", "path": path},
             "policy": {"installation": "AVAILABLE", "authentication": "ON_INSTALL"},
             "category": "Skills",
         })  # fmt: skip
-        if local:
+        if elsewhere is None:
             yield from ((f"plugins/{skill.skill_id}/{name}", data, runs) for name, data, runs in _files(service, one))
     about = {"name": _NAME, "owner": {"name": "Skillyard"}, "plugins": entries}
     for name in (".claude-plugin/marketplace.json", ".github/plugin/marketplace.json"):

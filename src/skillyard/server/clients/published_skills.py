@@ -215,6 +215,14 @@ def usable_versions(service: OrganisationServices, skill_id: str) -> tuple[Numbe
     return tuple(one for one in number_versions(service.registry.installed.versions(skill_id)) if one.usable)
 
 
+def offered_versions(service: OrganisationServices) -> dict[str, tuple[NumberedVersion, ...]]:
+    """The versions of every skill that can be had, by id, the newest first; whether a skill may be read is not asked."""
+    every: dict[str, list[SkillVersion]] = {}
+    for version in service.registry.records.read.versions():
+        every.setdefault(version.skill_id, []).append(version)
+    return {name: tuple(one for one in number_versions(versions) if one.usable) for name, versions in every.items()}
+
+
 def current_version(service: OrganisationServices, skill_id: str) -> NumberedVersion:
     """The current version.
 

@@ -305,7 +305,7 @@ def link_skill(
     with service.change_lock:
         if body.linked:
             folders = skills_folders(chosen_agents([body.agent]))
-            return Answer(data=list(registry.link_into(skill, folders, copy=sys.platform == "win32")))
+            return Answer(data=list(registry.agent_folders.put(service.catalog, skill, folders, copy=sys.platform == "win32")))
         return Answer(data=list(registry.links.remove(skill.slug, [body.agent])))
 
 

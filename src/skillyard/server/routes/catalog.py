@@ -1,42 +1,58 @@
-"""Every skill that an agent on this machine can see: listed, searched, looked at, scanned, created, switched and deleted."""
+"""Every skill that an agent on this machine can see: listed, searched, looked at, scanned, created, switched and deleted.
+
+And what a caller keeps of them: stars, collections and saved searches.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import set_audit_subject
+from skillyard.access import STARS, SavedSearch, set_audit_subject
 from skillyard.catalog import Skill, SkillState, Source, load_withdrawn, withdrawal
 from skillyard.catalog.user_changes import has_desktop, open_folder
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
+from skillyard.insights import SkillUse, read_uses
 from skillyard.packages import PackageLimits
-from skillyard.permissions import Rules
 from skillyard.plain_json import to_plain_json
 from skillyard.prompt import count_tokens
-from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_scope, sits_here
+from skillyard.search import Match
+from skillyard.server.authorization import UNRECORDED, Caller, CurrentCaller, require_scope, sits_here
 from skillyard.server.background.catalog_changes import CachedResponse
-from skillyard.server.organisation_services import CurrentServices
+from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import FILE_RESPONSES, READ_PROBLEMS, WRITE_PROBLEMS, file_response
-from skillyard.server.shapes import Answer, Listed, RequestBody, listed
+from skillyard.server.shapes import Answer, RequestBody, listed
 from skillyard.server.shapes.catalog import (
     CatalogFilter,
+    CatalogMeta,
+    CatalogOrder,
+    CatalogPage,
+    CatalogSearch,
+    CollectionName,
     Facets,
     ListedSkill,
     ModelText,
+    SavedSearchShape,
     ScanReportShape,
     SearchMatch,
+    SkillCollection,
     SkillDetailShape,
     SkillRisk,
+    SkillStar,
+    by_risk,
+    by_tokens,
+    by_use,
     entry,
     facets,
     fit,
+    in_order,
 )
 from skillyard.server.shapes.installation import ClientLoading
 from skillyard.skill_detail import model_text, read_skill_detail
@@ -73,6 +89,8 @@ _Again = Annotated[bool, Query(description="run it also when the same content wa
 _Id = Annotated[str, Field(min_length=1, max_length=300)]
 _MOST_VERDICTS: Final = 50  # as many as a screen shows
 _VERDICTS_S: Final = 3.0  # a request waits no longer for the next scan
+_SWEEP_S: Final = 1.5  # the same, where all are scanned for an order
+_MOST_MATCHES: Final = 100
 _Name = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
 
 
@@ -111,21 +129,68 @@ class StateOfSkill(SkillReference):
     state: SkillState
 
 
-@routes.get("", responses=READ_PROBLEMS, response_model=Listed[ListedSkill], openapi_extra=query_of(CatalogFilter))
-async def list_skills(service: CurrentServices, request: Request) -> Response:
+@routes.get("", responses=READ_PROBLEMS, response_model=CatalogPage, openapi_extra=query_of(CatalogFilter))
+async def list_skills(service: CurrentServices, request: Request, caller: CurrentCaller) -> Response:
     """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
     skills, query = service.catalog.all(), request.scope["query_string"]
     if (kept := service.page_cache.get(skills, query)) is None:
         chosen = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
-        kept = await run_in_threadpool(
-            service.page_cache.put, skills, query, lambda: _page(skills, chosen, service.catalog.rules())
-        )
+
+        def make() -> CatalogPage:
+            return _page(service, caller, skills, chosen)
+
+        if chosen.changes_by_itself:
+            kept = await run_in_threadpool(lambda: CachedResponse.of(make()))
+        else:
+            kept = await run_in_threadpool(service.page_cache.put, skills, query, make)
     return kept.response(request)
 
 
-def _page(skills: Sequence[Skill], chosen: CatalogFilter, rules: Rules) -> Listed[ListedSkill]:
-    listed_page = listed(chosen.of(skills), chosen.page, chosen.limit)
-    return Listed(data=[entry(skill, rules) for skill in listed_page.data], meta=listed_page.meta)
+def _page(service: OrganisationServices, caller: Caller, skills: Sequence[Skill], chosen: CatalogFilter) -> CatalogPage:
+    found, unscanned = _ordered(service, chosen.sort, _kept(service, caller, chosen.of(skills), chosen))
+    page, rules = listed(found, chosen.page, chosen.limit), service.catalog.rules()
+    meta = CatalogMeta(**page.meta.model_dump(), unscanned=unscanned)
+    return CatalogPage(data=[entry(skill, rules) for skill in page.data], meta=meta)
+
+
+class _Kept(Protocol):
+    """Which of the things that a caller keeps are meant."""
+
+    @property
+    def starred(self) -> bool | None: ...
+    @property
+    def collection(self) -> str | None: ...
+
+
+def _kept(service: OrganisationServices, caller: Caller, skills: Sequence[Skill], chosen: _Kept) -> Sequence[Skill]:
+    """Those of the skills that the caller marked so."""
+    names = [*([STARS] if chosen.starred else []), *([chosen.collection] if chosen.collection else [])]
+    for name in names:
+        marked = set(service.collections.skills(service.owner(caller), name))
+        skills = [skill for skill in skills if skill.reference in marked]
+    return skills
+
+
+def _ordered(service: OrganisationServices, order: CatalogOrder | None, skills: Sequence[Skill]) -> tuple[Sequence[Skill], int]:
+    """The skills in an order, and how many of them still wait for the scan that it needs."""
+    if order is None:
+        return skills, 0
+    if order == "risk":
+        catalog = service.catalog
+        worst = service.scans.worst(skills, catalog.suppressions(), seconds=_SWEEP_S)
+        return in_order(skills, by_risk(worst, load_withdrawn(catalog.data_directory))), len(skills) - len(worst)
+    if order in ("used", "last_used"):
+        return in_order(skills, by_use(service.uses.read(), last=order == "last_used")), 0
+    return in_order(skills, by_tokens if order == "tokens" else None), 0
+
+
+@routes.get("/uses", responses=READ_PROBLEMS)
+def uses(
+    service: CurrentServices, skill: Annotated[list[_Id], Query(min_length=1, max_length=_MOST_VERDICTS)]
+) -> Answer[list[SkillUse]]:
+    """How often several skills were used in the last 30 days, and when last, by their ids."""
+    found = read_uses(service.database(), skill)
+    return Answer(data=[found.get(one) or SkillUse(one) for one in dict.fromkeys(skill)])
 
 
 @routes.get("/facets", responses=READ_PROBLEMS)
@@ -138,6 +203,7 @@ def count_facets(service: CurrentServices) -> Answer[Facets]:
 def search(
     service: CurrentServices,
     request: Request,
+    caller: CurrentCaller,
     q: Annotated[str, Query(min_length=1, max_length=2000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
     min_confidence: Annotated[float, Query(ge=0, le=1)] = 0.0,
@@ -145,11 +211,24 @@ def search(
     tag: Annotated[str | None, Query(max_length=200, description="a tag or a keyword")] = None,
     domain: Annotated[str | None, Query(max_length=200)] = None,
     permission: Annotated[Literal["allow", "ask"] | None, Query(description="what the rules say")] = None,
+    starred: Annotated[bool, Query(description="only those with the caller's star")] = False,
+    collection: Annotated[str | None, Query(min_length=1, max_length=200, description="one of the caller's")] = None,
+    sort: Annotated[CatalogOrder | None, Query(description="another order than the nearest first")] = None,
 ) -> Response:
-    """The skills nearest to a request, the best first, each with its confidence, whether that is sure, and what matched."""
-    matches = service.catalog.search(
-        q, limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain, permission=permission
-    )
+    """The skills nearest to a request, the best first, each with its confidence, whether that is sure, and what matched.
+
+    With `sort` the nearest are in another order; those with the caller's star, or in a collection, are of the 100 nearest.
+    """
+    narrowed = starred or collection is not None
+    matches: Sequence[Match] = service.catalog.search(
+        q, _MOST_MATCHES if narrowed else limit, min_confidence=min_confidence, source=source, tag=tag, domain=domain,
+        permission=permission,
+    )  # fmt: skip
+    if narrowed or sort:
+        by_id = {match.skill.id: match for match in matches}
+        marked = CatalogFilter(starred=starred, collection=collection)
+        skills = _kept(service, caller, [match.skill for match in matches], marked)
+        matches = [by_id[skill.id] for skill in _ordered(service, sort, skills[:limit])[0]]
     return CachedResponse.of(Answer(data=[fit(match, service.catalog.rules()) for match in matches])).response(request)
 
 
@@ -267,13 +346,105 @@ def choose_set(service: CurrentServices, body: ChosenSet) -> Answer[SkillSets]:
     set_audit_subject(body.name or "*")
     with service.change_lock:
         service.catalog.use_set(body.name)
+        service.registry.agent_folders.follow_set(service.catalog)
     return list_sets(service)
+
+
+class StarredSkill(SkillReference):
+    """Which skill is meant, and whether it shall have a star."""
+
+    starred: bool
+
+
+class CollectedSkill(SkillReference, CollectionName):
+    """Which skill is meant, and whether it shall be in the collection of that name."""
+
+    included: bool
+
+
+class NamedSearch(CollectionName):
+    """A search and the name to keep it under."""
+
+    search: CatalogSearch
+
+
+_Collection = Annotated[str, Query(min_length=1, max_length=200, description="its name")]
+
+
+@routes.get("/stars", responses=READ_PROBLEMS)
+def list_stars(service: CurrentServices, caller: CurrentCaller) -> Answer[list[str]]:
+    """The ids of the skills with the caller's star, the last first."""
+    return Answer(data=_known(service, service.collections.skills(service.owner(caller))))
+
+
+@routes.put("/stars", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+def put_star(service: CurrentServices, caller: CurrentCaller, body: StarredSkill) -> Answer[SkillStar]:
+    """Give a skill the caller's star, or take it back."""
+    skill = service.catalog.get(body.skill)
+    change = service.collections.add if body.starred else service.collections.remove
+    change(service.owner(caller), skill.reference)
+    return Answer(data=SkillStar(skill=skill.id, starred=body.starred))
+
+
+@routes.get("/collections", responses=READ_PROBLEMS)
+def list_collections(service: CurrentServices, caller: CurrentCaller) -> Answer[list[SkillCollection]]:
+    """The caller's collections of skills, by name."""
+    found = service.collections.all(service.owner(caller))
+    named = [SkillCollection(name=name, skills=_known(service, skills)) for name, skills in found.items() if name != STARS]
+    return Answer(data=sorted(named, key=lambda one: one.name.casefold()))
+
+
+@routes.put("/collections", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+def collect(service: CurrentServices, caller: CurrentCaller, body: CollectedSkill) -> Answer[list[SkillCollection]]:
+    """Put a skill into one of the caller's collections, which begins with it, or take it out; gives all of them."""
+    skill = service.catalog.get(body.skill)
+    change = service.collections.add if body.included else service.collections.remove
+    change(service.owner(caller), skill.reference, body.name)
+    return list_collections(service, caller)
+
+
+@routes.delete("/collections", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+def delete_collection(service: CurrentServices, caller: CurrentCaller, name: _Collection) -> Answer[None]:
+    """Delete one of the caller's collections; its skills stay."""
+    service.collections.delete(service.owner(caller), name)
+    return Answer(data=None)
+
+
+@routes.get("/searches", responses=READ_PROBLEMS)
+def list_searches(service: CurrentServices, caller: CurrentCaller) -> Answer[list[SavedSearchShape]]:
+    """The caller's saved searches, by name."""
+    found = service.collections.searches(service.owner(caller))
+    return Answer(data=sorted(map(_saved, found), key=lambda one: one.name.casefold()))
+
+
+@routes.put("/searches", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+def save_search(service: CurrentServices, caller: CurrentCaller, body: NamedSearch) -> Answer[SavedSearchShape]:
+    """Keep a search under a name, in place of the one that had it."""
+    search = body.search.model_dump(exclude_none=True)
+    return Answer(data=_saved(service.collections.save_search(service.owner(caller), body.name, search)))
+
+
+@routes.delete("/searches", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
+def delete_search(service: CurrentServices, caller: CurrentCaller, name: _Collection) -> Answer[None]:
+    """Delete one of the caller's saved searches."""
+    service.collections.delete_search(service.owner(caller), name)
+    return Answer(data=None)
+
+
+def _saved(search: SavedSearch) -> SavedSearchShape:
+    return SavedSearchShape.model_validate(search.to_dict())
+
+
+def _known(service: OrganisationServices, references: Sequence[str]) -> list[str]:
+    """The ids of those of the skills that are in the catalog, in their order."""
+    wanted = set(references)
+    ids = {skill.reference: skill.id for skill in service.catalog.all() if skill.reference in wanted} if wanted else {}
+    return [ids[reference] for reference in references if reference in ids]
 
 
 def _switched(service: CurrentServices, skill: Skill) -> Answer[ListedSkill]:
     """The skill as it is now, after the folders of coding agents were brought along."""
-    if skill.source == "installed":
-        service.registry.follow_links(skill.slug)
+    service.registry.agent_folders.follow_skill(skill)
     return Answer(data=entry(skill, service.catalog.rules()))
 
 
@@ -289,6 +460,7 @@ def switch_all(service: CurrentServices, body: SkillsSwitch) -> Answer[bool]:
     set_audit_subject("*")
     with service.change_lock:
         service.catalog.switch_all(enabled=body.enabled)
+        service.registry.agent_folders.follow_all(service.catalog)
     return Answer(data=body.enabled)
 
 

@@ -236,10 +236,11 @@ async def update(
     response: Response,
     id: str,  # noqa: A002 # as above
     options: _SentOptions,
+    theirs: Annotated[bool, Query(description="what the source has, over an edit that was adopted")] = False,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Fetch a skill again from where it came from, and install what is there when it is something else."""
     skill = await run_in_threadpool(service.registry.installed.skill, id)
-    install = partial(service.registry.update, skill.skill_id)
+    install = partial(service.registry.update, skill.skill_id, theirs=theirs)
     return await _execute(service, response, options, install, contextlib.AsyncExitStack())
 
 

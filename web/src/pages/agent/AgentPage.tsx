@@ -1,6 +1,6 @@
 /** One agent, or a new one: written at the left, the prompt that a model gets at the right, at once. */
 import { Badge, Button, Skeleton, Stack } from "@mantine/core";
-import { IconDeviceFloppy, IconTrash } from "@tabler/icons-react";
+import { IconDeviceFloppy, IconMessages, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useRef, useState } from "react";
@@ -13,11 +13,13 @@ import { Confirm } from "@/parts/Confirm";
 import { ErrorState } from "@/parts/ErrorState";
 import { visible } from "@/parts/foreign";
 import { Leaving } from "@/parts/Leaving";
+import { ButtonLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { notify } from "@/parts/notify";
 import { Page } from "@/parts/Page";
 
 import { agents as table } from "../agents/words";
+import { useChoice } from "../chat/choice";
 import classes from "./AgentPage.module.css";
 import { Draft } from "./Draft";
 import { ExactPrompt } from "./ExactPrompt";
@@ -57,6 +59,8 @@ function Editor({ kept }: { kept: Agent | undefined }) {
   const [draft, setDraft] = useState<AgentBody>(() => (kept ? agentBody(kept) : EMPTY));
   const [asked, setAsked] = useState(false);
   const writes = useMay("skills:write");
+  const chats = useMay("runs:execute");
+  const [, choose] = useChoice();
   const settled = useRef(false); // what is written was saved or deleted, so leaving loses nothing
   const saving = useMutation({
     mutationFn: keepAgent,
@@ -86,20 +90,27 @@ function Editor({ kept }: { kept: Agent | undefined }) {
       lead={<BackLink to="/agents">{t.back}</BackLink>}
       marks={changed && <Badge color="yellow">{t.unsaved}</Badge>}
       actions={
-        writes && <>
-          {kept && (
+        <>
+          {kept && chats && (
+            <ButtonLink to="/chat" variant="default" leftSection={<IconMessages size={16} />} onClick={() => choose({ how: "agent", agent: kept.name })}>
+              {t.chat}
+            </ButtonLink>
+          )}
+          {kept && writes && (
             <Button variant="default" leftSection={<IconTrash size={16} />} onClick={() => setAsked(true)}>
               {t.forget}
             </Button>
           )}
-          <Button
-            leftSection={<IconDeviceFloppy size={16} />}
-            disabled={!draft.name.trim() || !changed}
-            loading={saving.isPending}
-            onClick={() => saving.mutate({ id: kept?.id, body: { ...draft, name: draft.name.trim() } })}
-          >
-            {t.save}
-          </Button>
+          {writes && (
+            <Button
+              leftSection={<IconDeviceFloppy size={16} />}
+              disabled={!draft.name.trim() || !changed}
+              loading={saving.isPending}
+              onClick={() => saving.mutate({ id: kept?.id, body: { ...draft, name: draft.name.trim() } })}
+            >
+              {t.save}
+            </Button>
+          )}
         </>
       }
     >

@@ -47,7 +47,8 @@ export function ExactPrompt({ draft }: { draft: AgentBody }) {
 function Prompt({ prompt }: { prompt: AgentPrompt }) {
   const t = useText(table);
   const format = useFormat();
-  const most = Math.max(prompt.tokens, 1);
+  // The whole bar is what it may come to: what is free of the budget stays empty.
+  const most = Math.max(prompt.own_tokens + Math.max(prompt.index_tokens, prompt.budget ?? 0), 1);
   return (
     <Stack gap="sm">
       <Group gap="md" role="status">
@@ -57,7 +58,7 @@ function Prompt({ prompt }: { prompt: AgentPrompt }) {
           {prompt.budget !== null && ` / ${format.number(prompt.budget)}`}
         </Text>
       </Group>
-      <div className={classes.bar} aria-hidden>
+      <div className={classes.bar} aria-hidden data-testid="budget">
         <span className={classes.own} style={{ width: `${(prompt.own_tokens / most) * 100}%` }} />
         <span className={classes.index} style={{ width: `${(prompt.index_tokens / most) * 100}%` }} />
       </div>

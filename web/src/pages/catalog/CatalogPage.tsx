@@ -1,7 +1,7 @@
 /** The skills: all of them, or those that fit what somebody wants. */
 import { ActionIcon, Button, CloseButton, Group, Stack, Switch, Text, TextInput, Title, Tooltip } from "@mantine/core";
 import { useDebouncedCallback, useMediaQuery } from "@mantine/hooks";
-import { IconBooks, IconMoodEmpty, IconPackageImport, IconRefresh, IconSearch } from "@tabler/icons-react";
+import { IconBooks, IconFolder, IconMoodEmpty, IconPackageImport, IconRefresh, IconSearch, IconStar } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -55,6 +55,11 @@ export function CatalogPage() {
 function SearchField({ value, ask }: { value: string; ask: (q: string) => void }) {
   const t = useText(catalog);
   const [typed, setTyped] = useState(value);
+  const [before, setBefore] = useState(value);
+  if (value !== before) {
+    setBefore(value); // the address has changed: by what was typed, or by a saved search
+    if (value !== typed.trim()) setTyped(value);
+  }
   const later = useDebouncedCallback(ask, 150);
   const set = (text: string) => {
     setTyped(text);
@@ -127,16 +132,17 @@ function Everything({ chosen }: { chosen: CatalogSearch }) {
   const list = useInfiniteQuery(catalogQuery(narrowing(chosen)));
   const counts = useQuery(facetsQuery()).data;
   const all = Object.values(counts?.source ?? {}).reduce((sum, count) => sum + count, 0);
-  const narrowed = chosen.source ?? chosen.state ?? chosen.tag;
+  const narrowed = chosen.source ?? chosen.state ?? chosen.use ?? chosen.tag ?? chosen.starred ?? chosen.collection;
   return (
     <Loaded query={list} skeleton={<Counted text=" " skeleton />}>
       {({ pages }) => {
         const skills = pages.flatMap(({ data }) => data).map((skill) => ({ skill }));
         const total = pages.at(-1)?.meta.total ?? 0;
-        if (total === 0) return narrowed ? <NoMatch /> : <NoSkills />;
+        const unscanned = pages.at(-1)?.meta.unscanned ?? 0;
+        if (total === 0) return narrowed ? <NoMatch chosen={chosen} /> : <NoSkills />;
         return (
           <>
-            <Counted text={t.count(format.number(total), format.number(Math.max(all, total)))} />
+            <Counted text={[t.count(format.number(total), format.number(Math.max(all, total))), unscanned && t.scanning(format.number(unscanned))].filter(Boolean).join(" · ")} />
             <SkillList
               label={t.list}
               skills={skills}
@@ -155,7 +161,7 @@ function Everything({ chosen }: { chosen: CatalogSearch }) {
 function Fitting({ chosen, q }: { chosen: CatalogSearch; q: string }) {
   const t = useText(catalog);
   const format = useFormat();
-  const found = useQuery(searchQuery(q, 100));
+  const found = useQuery(searchQuery(q, 100, narrowing(chosen)));
   // What is named so and not offered: somebody who looks for it wants to know why.
   const named = useInfiniteQuery({ ...catalogQuery({ ...narrowing(chosen), text: q }), select: ({ pages }) => pages[0]?.data ?? [] });
   const unseen = (named.data ?? []).filter(({ status }) => status !== "ok").slice(0, 20);
@@ -178,7 +184,7 @@ function Fitting({ chosen, q }: { chosen: CatalogSearch; q: string }) {
                 <SkillList key="fits" label={t.list} skills={kept.map((fit) => ({ skill: fit.skill, fit }))} total={kept.length} />
               </>
             ) : (
-              <NoMatch />
+              <NoMatch chosen={chosen} />
             )}
             {unseen.length > 0 && (
               <>
@@ -222,7 +228,10 @@ function NoSkills() {
   );
 }
 
-function NoMatch() {
+function NoMatch({ chosen: { q, starred, collection, ...filters } }: { chosen: CatalogSearch }) {
   const t = useText(catalog);
+  const alone = !q && !filters.source && !filters.state && !filters.use && !filters.tag;
+  if (alone && starred && !collection) return <EmptyState icon={IconStar} title={t.noStars} hint={t.noStarsHint} />;
+  if (alone && collection && !starred) return <EmptyState icon={IconFolder} title={t.emptyCollection} hint={t.emptyCollectionHint} />;
   return <EmptyState icon={IconMoodEmpty} title={t.noMatch} hint={t.noMatchHint} />;
 }

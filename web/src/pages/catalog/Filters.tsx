@@ -1,10 +1,12 @@
-/** Narrow the list by where skills are from, whether they are offered, and their tags. */
+/** Narrow the list by where skills are from, whether they are offered, their tags and what one keeps oneself; choose its order. */
 import { Button, Group, NativeSelect } from "@mantine/core";
+import { IconArrowsSort, IconStar, IconStarFilled } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
 import { chooseSet, facetsQuery, setsQuery } from "@/api/catalog";
+import { collectionsQuery } from "@/api/kept";
 import { useMay } from "@/api/scopes";
-import type { CatalogSearch } from "@/app/search";
+import { CATALOG_ORDERS, type CatalogSearch } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 
@@ -13,7 +15,11 @@ import { visible } from "@/parts/foreign";
 import { notify, notifyProblem } from "@/parts/notify";
 import { skill } from "@/pages/skill/words";
 
+import { Saved } from "./Saved";
 import { catalog } from "./words";
+
+const FILTERS = ["source", "state", "use", "tag", "starred", "collection"] as const;
+const NONE: Partial<CatalogSearch> = { source: undefined, state: undefined, use: undefined, tag: undefined, starred: undefined, collection: undefined };
 
 interface Props {
   chosen: CatalogSearch;
@@ -30,6 +36,7 @@ export function Filters({ chosen, choose }: Props) {
     if (kept && !values.has(kept)) values.set(kept, 0);
     return [...values].map(([value, count]) => ({ value, label: `${visible(labels[value] ?? value)} (${format.number(count)})` }));
   };
+  const collections = useQuery(collectionsQuery()).data ?? [];
   const one = (name: "source" | "state" | "use" | "tag", data: { value: string; label: string }[]) => (
     <NativeSelect
       aria-label={t[name]}
@@ -47,12 +54,48 @@ export function Filters({ chosen, choose }: Props) {
       {one("state", options(counts?.status, chosen.state, t.states))}
       {one("use", options(counts?.state, chosen.use, s.skillStates))}
       {one("tag", options(counts?.tag, chosen.tag, {}))}
-      {(chosen.source ?? chosen.state ?? chosen.use ?? chosen.tag) && (
-        <Button variant="subtle" color="gray" size="sm" onClick={() => choose({ source: undefined, state: undefined, use: undefined, tag: undefined })}>
+      {(collections.length > 0 || chosen.collection !== undefined) && (
+        <NativeSelect
+          aria-label={t.collection}
+          data={[
+            { value: "", label: t.anyCollection },
+            ...collections.map(({ name, skills }) => ({ value: name, label: `${visible(name)} (${format.number(skills.length)})` })),
+            ...(chosen.collection && !collections.some(({ name }) => name === chosen.collection) ? [{ value: chosen.collection, label: visible(chosen.collection) }] : []),
+          ]}
+          value={chosen.collection ?? ""}
+          onChange={({ currentTarget }) => choose({ collection: currentTarget.value || undefined })}
+          size="sm"
+          className={classes.filter}
+          data-chosen={Boolean(chosen.collection)}
+        />
+      )}
+      <ProjectSet />
+      <Button
+        variant={chosen.starred ? "light" : "default"}
+        size="sm"
+        aria-pressed={chosen.starred ?? false}
+        leftSection={chosen.starred ? <IconStarFilled size={15} /> : <IconStar size={15} />}
+        onClick={() => choose({ starred: chosen.starred ? undefined : true })}
+      >
+        {t.starred}
+      </Button>
+      {FILTERS.some((name) => chosen[name] !== undefined) && (
+        <Button variant="subtle" color="gray" size="sm" onClick={() => choose(NONE)}>
           {t.reset}
         </Button>
       )}
-      <ProjectSet />
+      <Group gap="xs" ml="auto" wrap="nowrap" className={classes.order ?? ""}>
+        <Saved chosen={chosen} />
+        <NativeSelect
+          aria-label={t.sort}
+          leftSection={<IconArrowsSort size={15} />}
+          data={[...(chosen.q ? [{ value: "", label: t.sorted.relevance }] : []), ...CATALOG_ORDERS.map((order) => ({ value: order, label: t.sorted[order] }))]}
+          value={chosen.sort ?? (chosen.q ? "" : "name")}
+          onChange={({ currentTarget: { value } }) => choose({ sort: CATALOG_ORDERS.find((order) => order === value && (chosen.q !== undefined || order !== "name")) })}
+          size="sm"
+          className={classes.sort}
+        />
+      </Group>
     </Group>
   );
 }

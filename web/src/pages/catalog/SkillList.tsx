@@ -5,7 +5,7 @@ import type { Entry, SearchMatch } from "@/api/catalog";
 import { LongList, LongListSkeleton } from "@/parts/LongList";
 
 import classes from "./SkillList.module.css";
-import { ROW, SkillRow } from "./SkillRow";
+import { SkillRow, useRowHeights } from "./SkillRow";
 
 export interface Listed {
   skill: Entry;
@@ -22,7 +22,8 @@ interface Props {
 }
 
 export function SkillList({ label, skills, total, more }: Props) {
-  const high = skills.some(({ fit }) => fit) ? ROW.fitting : ROW.plain;
+  const heights = useRowHeights();
+  const high = skills.some(({ fit }) => fit) ? heights.fitting : heights.plain;
   return (
     <LongList label={label} items={skills} total={total} high={high} row={(listed) => <SkillRow {...listed} />} place={<RowSkeleton />} more={more} />
   );
@@ -30,12 +31,12 @@ export function SkillList({ label, skills, total, more }: Props) {
 
 /** The list before its first page has come. */
 export function ListSkeleton({ rows = 8 }: { rows?: number }) {
-  return <LongListSkeleton high={ROW.plain} place={<RowSkeleton />} rows={rows} />;
+  return <LongListSkeleton high={useRowHeights().plain} place={<RowSkeleton />} rows={rows} />;
 }
 
 function RowSkeleton() {
   return (
-    <Box className={classes.skeleton} style={{ height: ROW.plain }}>
+    <Box className={classes.skeleton} style={{ height: useRowHeights().plain }}>
       <Skeleton h={14} w="24%" />
       <Skeleton h={12} w="86%" />
       <Skeleton h={12} w="58%" />

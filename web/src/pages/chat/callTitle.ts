@@ -13,16 +13,17 @@ export function useCallTitle({ tool, arguments: given }: { tool: string; argumen
     const found = names.map((name) => values[name]).find((value) => typeof value === "string" && value);
     return typeof found === "string" ? visible(found).replace(/\s+/g, " ").slice(0, 80) : "?";
   };
+  const skill = () => of("skill", "name", "skill_name", "id"); // older calls of some tools have it under another name
   switch (tool) {
     case "skill":
     case "skills_load":
-      return t.tools[tool](of("skill", "name"));
+      return t.tools[tool](skill());
     case "read_skill_file":
-      return t.tools.read_skill_file(of("file_path", "path", "file"), of("skill_name", "skill", "name"));
+      return t.tools.read_skill_file(of("file_path", "path", "file"), skill());
     case "run_skill": {
       const words = Array.isArray(values.arguments) ? values.arguments.filter((one) => typeof one === "string") : [];
       const what = [typeof values.entry === "string" ? values.entry : "", ...words].filter(Boolean).join(" ");
-      return t.tools.run_skill(of("name", "skill"), visible(what).replace(/\s+/g, " ").slice(0, 60));
+      return t.tools.run_skill(skill(), visible(what).replace(/\s+/g, " ").slice(0, 60));
     }
     case "search_skills":
       return t.tools.search_skills(of("query", "q", "text"));

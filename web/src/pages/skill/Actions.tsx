@@ -1,6 +1,6 @@
 /** What can be done with a skill as a whole. */
 import { ActionIcon, Button, CopyButton, Menu, Text } from "@mantine/core";
-import { IconCheck, IconChevronDown, IconCopy, IconDots, IconEye, IconEyeOff, IconFolderOpen, IconMessages, IconPackageOff, IconPlayerPlay, IconRobot, IconTrash } from "@tabler/icons-react";
+import { IconCheck, IconChevronDown, IconCopy, IconDots, IconEye, IconEyeOff, IconFolderOpen, IconFolderPlus, IconMessages, IconPackageOff, IconPlayerPlay, IconRobot, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
@@ -12,6 +12,7 @@ import { useText } from "@/i18n";
 import { Confirm } from "@/parts/Confirm";
 import { ButtonLink } from "@/parts/links";
 import { notify, notifyProblem } from "@/parts/notify";
+import { StarButton } from "@/parts/StarButton";
 import { visible } from "@/parts/foreign";
 
 import { useChoice } from "../chat/choice";
@@ -19,6 +20,7 @@ import { installCommand } from "./installCommand";
 import { skill as table } from "./words";
 
 const AddToAgent = lazy(() => fetched(import("./AddToAgent")));
+const Collect = lazy(() => fetched(import("./Collect")));
 
 const route = getRouteApi("/skills/$id");
 
@@ -41,6 +43,7 @@ export function Actions({ skill }: { skill: SkillDetail }) {
         </ButtonLink>
       )}
       {writes && <State skill={skill} />}
+      <StarButton id={skill.id} name={visible(skill.display_name ?? skill.name)} size={36} variant="default" />
       <More skill={skill} />
     </>
   );
@@ -97,6 +100,7 @@ function More({ skill }: { skill: SkillDetail }) {
   const navigate = useNavigate();
   const [asked, setAsked] = useState(false);
   const [adding, setAdding] = useState(false);
+  const [collecting, setCollecting] = useState(false);
   const here = useQuery(openingQuery()).data === true;
   const opening = useMutation({ mutationFn: () => openSkillFolder(skill.id), onError: notifyProblem });
   const known = installedId(skill.id);
@@ -127,6 +131,9 @@ function More({ skill }: { skill: SkillDetail }) {
               {t.addToAgent}
             </Menu.Item>
           )}
+          <Menu.Item leftSection={<IconFolderPlus size={16} />} onClick={() => setCollecting(true)}>
+            {t.collect}
+          </Menu.Item>
           <CopyButton value={installCommand(skill)}>
             {({ copied, copy }) => (
               <Menu.Item closeMenuOnClick={false} leftSection={copied ? <IconCheck size={16} /> : <IconCopy size={16} />} onClick={copy}>
@@ -147,6 +154,7 @@ function More({ skill }: { skill: SkillDetail }) {
         </Menu.Dropdown>
       </Menu>
       <Suspense>{adding && <AddToAgent skill={skill} close={() => setAdding(false)} />}</Suspense>
+      <Suspense>{collecting && <Collect skill={skill} close={() => setCollecting(false)} />}</Suspense>
       <Confirm
         opened={asked}
         close={() => setAsked(false)}

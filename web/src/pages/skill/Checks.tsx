@@ -1,6 +1,6 @@
 /** What a skill is tried with, its tests or its prompts: start it, follow it, open a case, and see what each version came to. */
 import { Alert, Box, Button, Group, Loader, NativeSelect, Skeleton, Stack, Table, Text } from "@mantine/core";
-import { IconChecklist, IconPlayerPlay } from "@tabler/icons-react";
+import { IconChecklist, IconPlayerPlay, IconTargetArrow } from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ComponentType, useState } from "react";
@@ -22,6 +22,7 @@ import { StopRun } from "@/parts/StopRun";
 
 import { Fault } from "../run/Fault";
 import { RunStateBadge } from "../runs/RunStateBadge";
+import { checkable } from "./checkable";
 import classes from "./Tests.module.css";
 import { tests, triggers } from "./testWords";
 
@@ -35,7 +36,7 @@ export interface Way {
   Sum?: ComponentType<{ run: RunDetail }>;
 }
 
-type SaidOf = Pick<Said<(typeof triggers)["en"]>, "title" | "lead" | "run" | "again" | "stop" | "version" | "serving" | "going" | "verdict" | "cases" | "nothing" | "nothingHint" | "history" | "none" | "columns" | "noVersion" | "allPassed" | "open" | "left">;
+type SaidOf = Pick<Said<(typeof triggers)["en"]>, "title" | "lead" | "run" | "again" | "stop" | "version" | "serving" | "going" | "verdict" | "cases" | "nothing" | "nothingHint" | "history" | "none" | "columns" | "noVersion" | "allPassed" | "open">;
 
 function useSaid(kind: Way["kind"]): SaidOf {
   const [test, prompt] = [useText(tests), useText(triggers)];
@@ -48,12 +49,14 @@ export function Checks({ skill, ...way }: Way & { skill: SkillDetail }) {
   const runs = useInfiniteQuery(runsQuery({ skill: skill.id, interface: way.kind }, 50));
   const results = runs.data?.pages.flatMap(({ data }) => data) ?? [];
   const shown = chosen ?? results[0]?.run_id;
+  const some = checkable(skill, way.kind);
   return (
     <Stack gap="md">
       <Section title={t.title} lead={t.lead}>
         <Stack gap="md">
-          {useMay("runs:execute") && <Start skill={skill} kind={way.kind} again={results.length > 0} />}
-          {shown !== undefined && <Result key={shown} id={shown} {...way} />}
+          {!some && <Nothing kind={way.kind} />}
+          {useMay("runs:execute") && some && <Start skill={skill} kind={way.kind} again={results.length > 0} />}
+          {(some || chosen !== undefined) && shown !== undefined && <Result key={shown} id={shown} {...way} />}
         </Stack>
       </Section>
       <Section title={t.history}>
@@ -108,6 +111,7 @@ function Result({ id, kind, Case, Sum }: Way & { id: string }) {
       {(run) => {
         const live = !isOver(run.state);
         const cases = live ? progress.steps : run.steps;
+        if (!live && cases.length === 0 && run.error?.code === "TESTS_FAILED") return <Nothing kind={kind} left={run.warnings} />;
         return (
           <Stack gap="sm">
             <Group gap="sm" role="status">
@@ -134,21 +138,37 @@ function Result({ id, kind, Case, Sum }: Way & { id: string }) {
                 ))}
               </Box>
             )}
-            {!live && cases.length === 0 && run.error?.code === "TESTS_FAILED" && <EmptyState icon={IconChecklist} title={t.nothing} hint={t.nothingHint} />}
             {!live && Sum && <Sum run={run} />}
-            {run.warnings.length > 0 && (
-              <Alert color="yellow" variant="light" title={t.left}>
-                {run.warnings.map((one) => (
-                  <Text key={one} size="sm">
-                    <bdi>{visible(one)}</bdi>
-                  </Text>
-                ))}
-              </Alert>
-            )}
+            <Left out={run.warnings} />
           </Stack>
         );
       }}
     </Loaded>
+  );
+}
+
+/** That there is nothing to try, and what to add; `left` was there and could not be used. */
+function Nothing({ kind, left = [] }: { kind: Way["kind"]; left?: readonly string[] }) {
+  const t = useSaid(kind);
+  return (
+    <>
+      <EmptyState icon={kind === "test" ? IconChecklist : IconTargetArrow} title={t.nothing} hint={t.nothingHint} />
+      <Left out={left} />
+    </>
+  );
+}
+
+function Left({ out }: { out: readonly string[] }) {
+  const t = useText(tests);
+  if (out.length === 0) return null;
+  return (
+    <Alert color="yellow" variant="light" title={t.left}>
+      {out.map((one) => (
+        <Text key={one} size="sm">
+          <bdi>{visible(one)}</bdi>
+        </Text>
+      ))}
+    </Alert>
   );
 }
 
