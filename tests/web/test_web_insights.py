@@ -50,7 +50,7 @@ def test_from_the_first_steps_to_the_runs_behind_each_figure(site: Site, visit: 
     page.get_by_role("button", name="Sort by Failed").click()
     expect(page).to_have_url(re.compile("sort=failed"))
     expect(page.get_by_role("table").get_by_role("row").nth(1)).to_contain_text("data-processor")
-    page.get_by_role("link", name="1 runs of config:text-statistics").click()
+    page.get_by_role("link", name="1 run of config:text-statistics").click()
     expect(page).to_have_url(re.compile(r"/runs\?.*skill="))
     listed = page.get_by_role("list", name="Runs").get_by_role("link")
     expect(listed).to_have_count(1)

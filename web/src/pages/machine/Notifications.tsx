@@ -1,5 +1,5 @@
 /** Who is notified of what waits, failed or can be updated: this browser, when it is asked to, and the webhook of the settings. */
-import { Alert, Button, Checkbox, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Checkbox, Code, Group, Stack, Text } from "@mantine/core";
 import { IconBell, IconSend } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
@@ -8,7 +8,6 @@ import type { Settings } from "@/api/machine";
 import { tryWebhook } from "@/api/news";
 import { useMay } from "@/api/scopes";
 import { useText } from "@/i18n";
-import { CodeBlock } from "@/parts/CodeBlock";
 import { visible } from "@/parts/foreign";
 import { notify, notifyProblem } from "@/parts/notify";
 import { NEWS, permission, show, useWanted, want } from "@/parts/notifying";
@@ -104,7 +103,9 @@ function Webhook({ webhook }: { webhook: Settings["notifications"] }) {
           <Text size="sm" c="dimmed" maw={680}>
             {t.webhookNone}
           </Text>
-          <CodeBlock text={EXAMPLE} language={undefined} />
+          <Code block style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{/* wrapped: what scrolls must take the focus */}
+            {EXAMPLE}
+          </Code>
         </>
       )}
     </Stack>
