@@ -206,7 +206,7 @@ async def test_notification(state: CurrentState, caller: CurrentCaller) -> Answe
     """Send a notification of the event `test` to the webhook of the settings, and report what became of it."""
     detail = _notifications(state.settings.notifications)
     if detail is None:
-        raise NotConfigured("no webhook is set", hint="name its address as url in [server.notifications] of the user's settings")
+        raise NotConfigured("no webhook is set", hint="set its url in [server.notifications] of the user's settings")
     now = utc_now()
     text = f"{caller.name} tries the notifications of Skillyard"
     await state.notifier.send(Notification(f"test:{utc_text(now)}", "test", caller.organisation, text, "/settings", now))
