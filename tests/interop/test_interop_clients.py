@@ -9,7 +9,6 @@ import pytest
 from skillyard.errors import InvalidInput
 from skillyard.interop import CLIENTS, ClientCompatibility, check_clients
 
-
 EVERY = frozenset(CLIENTS)
 STRICT = frozenset({"copilot", "cline", "continue", "pi", "vibe", "openhands", "cursor", "api"})
 

@@ -292,13 +292,13 @@ def connect(
     form = place.remote if server.url else place.local
     entry = {key: _filled(value, server) for key, value in form.items()}
     named = {place.listed: name} if place.listed else {}
-    return _planned(agent, path, name, named | {key: value for key, value in entry.items() if value != {}})
+    return _planned(agent, place, path, name, named | {key: value for key, value in entry.items() if value != {}})
 
 
 def disconnect(agent: CodingAgent, *, project: str | None = None, name: str = SERVER_NAME) -> ConfigurationChange:
     """The change that takes our server out again. Raises as `connect`."""
-    _, path = _place(agent, project)
-    return _planned(agent, path, name, None)
+    place, path = _place(agent, project)
+    return _planned(agent, place, path, name, None)
 
 
 def connection(agent: CodingAgent, *, project: str | None = None, name: str = SERVER_NAME) -> Mapping[str, Any] | None:
@@ -341,9 +341,8 @@ def _filled(value: Any, server: McpServerEntry) -> Any:
     return value
 
 
-def _planned(agent: CodingAgent, path: str, name: str, entry: dict[str, Any] | None) -> ConfigurationChange:
-    place, before = agent.mcp, _content(path)
-    assert place is not None  # else there were no path
+def _planned(agent: CodingAgent, place: McpPlace, path: str, name: str, entry: dict[str, Any] | None) -> ConfigurationChange:
+    before = _content(path)
     try:
         known = place.entry(_values(path, before or b""), name)
         if known == entry:
