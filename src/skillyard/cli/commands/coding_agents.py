@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import confirm
@@ -104,7 +105,7 @@ def _warn_of_refusals(screen: Screen, report: LinkReport) -> None:
 
     clients = tuple(name for name in CLIENTS if name in report.agents)
     with contextlib.suppress(SkillyardError):  # what is wrong with the skill itself is said elsewhere
-        for client in check_clients(report.path, clients, name=os.path.basename(report.path)) if clients else ():
+        for client in check_clients(report.path, clients, name=Path(report.path).name) if clients else ():
             if not client.loads:
                 screen.note(f"warning: {client.client} does not show {report.name}: {single_line('; '.join(client.problems))}")
 
