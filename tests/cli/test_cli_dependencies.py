@@ -44,7 +44,7 @@ def test_a_person_agrees_to_all_that_comes_along(on_terminal: Call, call: Call, 
     assert ended == 0
     assert f"tables comes along from {sources} tables (report requires tables@^1.2):" in shown
     assert "+ has the script t.py" in shown and "+ uses the skill numbers" in shown
-    assert "numbers comes along from" in shown and "+ holds instructions only, nothing that runs" in shown
+    assert "numbers comes along from" in shown and "+ has instructions only, no scripts" in shown
     results = {skill["skillId"] for skill in call("versions", "--json").data["skills"]}
     assert results == {"report", "tables", "numbers"}
 

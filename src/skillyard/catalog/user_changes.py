@@ -322,7 +322,7 @@ def _check(name: str, description: str) -> None:
     if not 1 <= len(description.strip()) <= DESCRIPTION_LIMIT:
         raise InvalidInput(
             f"a description has 1 to {DESCRIPTION_LIMIT} characters, this one has {len(description.strip())}",
-            hint="say what the skill does and when to use it",
+            hint="describe what the skill does and when to use it",
         )
 
 

@@ -106,7 +106,7 @@ class SkillLinks:
         if not copies:
             whose = f" of {agent}" if agent else ""
             raise SkillNotFound(
-                f"no copy of {name!r} in a folder{whose} was edited", hint="`skillyard link` shows where skills stand, and how"
+                f"no copy of {name!r} in a folder{whose} was edited", hint="`skillyard link` lists all links and copies"
             )
         if len({tree_digest(link.path) for link in copies}) > 1:
             agents = list(dict.fromkeys(link.agents[0] for link in copies))
@@ -128,7 +128,7 @@ class SkillLinks:
             return self.edited(name, agent, project=project)
         there = [link for link in self.links(name) if agent in link.agents and not link.withdrawn and os.path.isdir(link.path)]
         if not there:
-            raise SkillNotFound(f"{agent} has no copy of {name!r}", hint="`skillyard link` lists what stands where")
+            raise SkillNotFound(f"{agent} has no copy of {name!r}", hint="`skillyard link` lists all links and copies")
         return _of_project(there, project)[0]
 
     def add(
@@ -200,7 +200,9 @@ class SkillLinks:
                 reports.append(report)
         if not reports:
             raise SkillNotFound(
-                f"{name!r} stands in no such folder of an agent", hint="`skillyard link` lists what stands where", candidates=[]
+                f"{name!r} stands in no such folder of an agent",
+                hint="`skillyard link` lists all links and copies",
+                candidates=[],
             )
         return tuple(reports)
 
@@ -289,7 +291,7 @@ class SkillLinks:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidConfiguration(
                 f"{self.path} cannot be understood: {error}",
-                hint="move it away: what stands in folders of agents stays there, and is then left alone",
+                hint="move it away: Skillyard does not replace other files in folders of agents",
                 file=str(self.path),
             ) from None
 
@@ -390,7 +392,7 @@ def _refresh(link: SkillLink) -> _Done:
             "the copy was edited and is left as it is; `skillyard diff --in` shows how, `skillyard adopt` makes a version of it"
         )
     if state == "foreign":
-        raise _LeftAsItIsError("something else stands there now, which Skillyard has not put there")
+        raise _LeftAsItIsError("something else is there now that Skillyard did not create")
     if link.form == "link" or tree_digest(link.source) == link.digest:
         return back, "unchanged"
     return _make(back), "updated"

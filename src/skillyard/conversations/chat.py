@@ -242,7 +242,7 @@ class Chat:
         """
         turns = await self.turns(conversation)
         if not turns:
-            raise InvalidInput("there is no turn to retry", hint="say something first")
+            raise InvalidInput("there is no turn to retry", hint="send a message first")
         return await self._again(conversation, turns[-1], turns[-1].request)
 
     async def edit(self, conversation: Conversation, turn: Turn, text: str) -> Turn:

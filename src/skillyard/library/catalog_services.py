@@ -482,7 +482,7 @@ class CatalogEvents:
             if not await asyncio.to_thread(executor.can_run, skill):
                 raise NotExecutable("nothing of it can run here: models read its instructions")
             if await asyncio.to_thread(services.records.journal.states, [run_id]):
-                raise RecordExists("the event has begun this run before")
+                raise RecordExists("the event has started this run before")
             request = RunRequest(
                 skill, event.data, {**(context or {}), "event": event.about}, run_id=run_id, origin=origin or RunOrigin("event")
             )

@@ -65,7 +65,7 @@ class PermissionGate:
         if self.for_models and not skill.model_invocable:
             raise SkillUnusable(
                 f"The skill {skill.label!r} is kept for people to start",
-                hint="tell the person who uses you that it exists; they can start it",
+                hint="tell the user that it exists; they can start it",
                 status=skill.status,
                 reason="not for models",
             )

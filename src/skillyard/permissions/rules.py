@@ -362,7 +362,7 @@ def without_denied(catalog: CatalogT, rules: Rules) -> CatalogT:
 
 def _checked(pattern: str, permission: str) -> Permission:
     if permission not in _PERMISSIONS:
-        raise InvalidInput(f"the rule {pattern!r} says {permission!r}", hint="a rule says 'allow', 'ask' or 'deny'")
+        raise InvalidInput(f"the rule {pattern!r} says {permission!r}", hint="a rule is 'allow', 'ask' or 'deny'")
     return _PERMISSIONS[permission]
 
 

@@ -321,7 +321,7 @@ class _HomeRestore:
             with contextlib.closing(self.home.database()) as database:
                 if self.home.versions.skills() or has_records(database):
                     raise InstallProblem(
-                        f"{self.home.home} or {database.name} is not empty", hint="--force replaces everything that is there"
+                        f"{self.home.home} or {database.name} is not empty", hint="--force replaces everything"
                     )
         self.staging.mkdir(mode=0o700)
 

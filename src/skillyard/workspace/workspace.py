@@ -427,7 +427,7 @@ class Workspace:
     async def _process(self, name: str, timeout: int | None, *, stop: bool) -> WorkspaceAnswer:
         session = self._session
         if session is None or not session.alive:
-            raise RecordNotFound("there are no background processes: no session stands", hint="start one with background")
+            raise RecordNotFound("there are no background processes: no session is running", hint="start one with background")
         if not stop:
             seconds = self._seconds(timeout) if timeout is not None else 0
             await asyncio.wait([session.background.call(name).finished], timeout=seconds)

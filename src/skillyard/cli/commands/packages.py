@@ -104,7 +104,7 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
         "--signer", metavar="KEY", help="who must have signed it: ed25519:…, or a PEM file with a public key or certificate"
     )
     parser.add_argument(
-        "--upstream", action="store_true", help="also ask the addresses of kept links whether the same still stands there"
+        "--upstream", action="store_true", help="also check whether the content at the addresses of kept links has changed"
     )
 
 
@@ -318,7 +318,7 @@ def sign_command(arguments: argparse.Namespace) -> int:
     else:
         screen.line(f"signed {folder}: {signature.digest}", style="ok")
         screen.line(f"by {signature.key}", indent=2)
-        screen.note("sign again after every edit; `skillyard pack` takes the signature along")
+        screen.note("sign again after every edit; `skillyard pack` includes the signature")
     return OK
 
 
@@ -471,7 +471,8 @@ def _migration_report(arguments: argparse.Namespace) -> MigrationReport:
     if arguments.form is None:
         if arguments.source is not None:
             raise UsageProblem(
-                "say what SOURCE holds", hint="--skill-dir DIR for old skills, --from FORM SOURCE for those of other programs"
+                "name the format of SOURCE",
+                hint="--skill-dir DIR for old skills, --from FORM SOURCE for those of other programs",
             )
         folder = arguments.skill_dir or os.environ.get("SKILLS_DIR") or "skills"
         if arguments.validate:

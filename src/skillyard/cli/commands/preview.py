@@ -238,14 +238,14 @@ def _draw_comparison(screen: Screen, found: SkillComparison, *, lines: bool) -> 
 
 def _draw_powers(screen: Screen, widened: Sequence[str] | None, narrowed: Sequence[str] | None) -> None:
     if widened is None or narrowed is None:
-        screen.note("what it may do cannot be compared: a SKILL.md cannot be read")
+        screen.note("the powers cannot be compared: a SKILL.md cannot be read")
         return
     for sentence in power_lines(widened):
         screen.line(f"wider: {single_line(sentence)}", style="warning")
     for sentence in power_lines(narrowed):
         screen.line(f"no longer: {single_line(sentence)}", style="dim")
     if not widened:
-        screen.note("it may do nothing that it might not do before")
+        screen.note("no new powers")
 
 
 def _draw_files(screen: Screen, difference: FolderDifference, *, lines: bool) -> None:

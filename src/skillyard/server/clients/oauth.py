@@ -171,7 +171,9 @@ async def register(request: Request, response: Response, state: CurrentState) ->
     address = address_of(request.scope)
     if state.credentials.registrations.take(address)[0] < 0:
         wait = state.credentials.registrations.wait(address)
-        raise TooManyRequests("too many clients were registered from this address", hint="wait, then go on", retry_after=wait)
+        raise TooManyRequests(
+            "too many clients were registered from this address", hint="wait, then try again", retry_after=wait
+        )
     try:
         told = ClientRegistration.model_validate(read_json((await _body(request)).decode()))
     except ValueError as error:
@@ -247,7 +249,7 @@ async def _fields(request: Request) -> dict[str, str]:
         raise refused("invalid_request", "the form cannot be read") from None
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise refused("invalid_request", "a field of the form is there twice")
+        raise refused("invalid_request", "a field of the form is given twice")
     return {name: value for name, value in fields.items() if value}
 
 

@@ -173,7 +173,7 @@ def decompressed_body(body: bytes, encoding: str) -> bytes:
         with gzip.open(io.BytesIO(body)) as stream:
             decompressed = stream.read(_LARGEST_DECOMPRESSED + 1)
     except (OSError, EOFError, zlib.error):
-        raise InvalidInput("the request is not compressed as it says", hint="fetch with git") from None
+        raise InvalidInput("the request is not compressed as its header says", hint="fetch with git") from None
     if len(decompressed) > _LARGEST_DECOMPRESSED:
         raise InvalidInput("the request is too long", hint="fetch with git")
     return decompressed

@@ -288,7 +288,7 @@ def refresh(service: CurrentServices) -> Answer[CatalogChanges]:
 def create(service: CurrentServices, body: NewSkill) -> Answer[ListedSkill]:
     """Make a new skill of the user, or of the project."""
     if "\0" in body.instructions:
-        raise InvalidInput("the instructions hold a NUL character", hint="take it out")
+        raise InvalidInput("the instructions have a NUL character", hint="take it out")
     set_audit_subject(body.name)
     with service.change_lock:
         made = service.catalog.create(body.name, body.description, body.instructions, source=body.source)

@@ -307,7 +307,7 @@ async def decide(
     if body.scopes:
         terms = terms._replace(scopes=permitted_scopes(body.scopes, terms.scopes))
     if not terms.scopes or caller.key is None:
-        raise InvalidInput("none of these scopes was asked for", hint=f"allow some of {', '.join(OAUTH_SCOPES)}, or refuse")
+        raise InvalidInput("none of these scopes was requested", hint=f"allow some of {', '.join(OAUTH_SCOPES)}, or refuse")
     oauth = state.credentials.oauth
     response.headers.update(NO_STORE)
     if body.allow:
@@ -399,7 +399,7 @@ async def _document(address: str) -> tuple[str, list[object]]:
         said = error.message if isinstance(error, SkillyardError) else "it is no JSON"
         raise refused("invalid_client", f"the document about the client cannot be read: {said}") from None
     if not isinstance(told, dict) or told.get("client_id") != address or not isinstance(told.get("redirect_uris"), list):
-        raise refused("invalid_client", "what stands at the client_id is no document about that client")
+        raise refused("invalid_client", "the document at the client_id is not about that client")
     name = told.get("client_name")
     return name if isinstance(name, str) else str(parts.hostname), told["redirect_uris"]
 

@@ -361,7 +361,7 @@ def _operation_detail(service: OrganisationServices, operation_id: str) -> Opera
     going, error = service.installs.progress(operation_id)
     logs = service.registry.installed.operation(operation_id)
     if not logs and not going and error is None:
-        raise RecordNotFound(f"there is no operation {operation_id!r}", hint="an install that was asked for has one")
+        raise RecordNotFound(f"there is no operation {operation_id!r}", hint="every requested install has one")
     failed = next((log for log in logs if log.status == "failed"), None)
     state: Literal["running", "success", "failed"] = "success"
     if going or any(log.status in ("pending", "in_progress") for log in logs):

@@ -473,13 +473,13 @@ def insights(
     until: Annotated[date | None, Query(description="the last day; without it today")] = None,
     period: Annotated[UsagePeriod, Query(description="what each of the figures over time is for")] = "day",
     skill: Annotated[str | None, Query(max_length=300, description="only what concerns the skill with this id")] = None,
-    unused: Annotated[bool, Query(description="only what was offered and neither loaded nor run")] = False,
+    unused: Annotated[bool, Query(description="only skills that were offered and neither loaded nor run")] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Answer[InsightReportShape]:
     """What became of skills: how often offered, loaded, followed and run, how it ended, how long it took and what it cost."""
     if by == "caller" and not caller.may("admin"):
         hint = "use a key with the scope admin, or another `by`"
-        raise PermissionDenied("only an administrator sees who asked", hint=hint)
+        raise PermissionDenied("only an administrator can see callers", hint=hint)
     report = service.catalog.insights().report(
         by, since=since, until=until, period=period, skill=skill, unused=unused, limit=limit
     )

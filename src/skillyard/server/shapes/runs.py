@@ -93,7 +93,7 @@ def owned_context(context: dict[str, Any], owner: str) -> dict[str, Any]:
         InvalidInput: it names whose memories it may keep.
     """
     if named := [key for key in OWNERS if key in context and context[key] != owner]:
-        raise InvalidInput(f"the context may not say {', '.join(named)}", hint="the server says for whom a run is")
+        raise InvalidInput(f"the context may not say {', '.join(named)}", hint="the server sets the user of a run")
     return {**context, "userId": owner}
 
 
