@@ -46,6 +46,7 @@ from skillyard.execution.remote_services import (
     server_problem,
 )
 from skillyard.execution.run import Run, RunError, read_outcome, unwrapped
+from skillyard.execution.run_inputs import collect_files, work_folder
 from skillyard.execution.run_report import missing_execute, output_value, run_from_answer, run_from_outcome
 from skillyard.execution.skill_call import (
     RunRequest,
@@ -57,7 +58,6 @@ from skillyard.execution.skill_call import (
     with_defaults,
     without_credentials,
 )
-from skillyard.execution.work_files import collect_files, work_folder
 from skillyard.sandbox import (
     GrantedEnvironment,
     Job,

@@ -19,7 +19,7 @@ from skillyard.sandbox.job import SandboxBackend, Status
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import IsolationMechanism, SpawnedMechanism
 from skillyard.sandbox.processes import descendants, namespace_number, started_at
-from skillyard.sandbox.run_lifecycle import filter_files, policy_proxy, run_slot, session_quota
+from skillyard.sandbox.run_job import filter_files, policy_proxy, run_slot, session_quota
 from skillyard.sandbox.session_preparation import PreparedSession, SessionRequest, prepare_session
 from skillyard.sandbox.supervisor import SupervisedProcess
 

@@ -21,7 +21,7 @@ from skillyard.sandbox.bubblewrap import BubblewrapBackend
 from skillyard.sandbox.job import Job, SandboxBackend, SandboxResult
 from skillyard.sandbox.policy import MAXIMUM_STANDING, Policy
 from skillyard.sandbox.preparation import PreparedRun, prepare
-from skillyard.sandbox.run_lifecycle import check_input, quota_check, run_result, run_slot, sealed_files
+from skillyard.sandbox.run_job import check_input, quota_check, run_result, run_slot, sealed_files
 from skillyard.sandbox.runtimes import interpreter_for
 from skillyard.sandbox.supervisor import SupervisedProcess
 

@@ -33,7 +33,7 @@ from skillyard.engine import (
     next_times,
 )
 from skillyard.errors import FileTooLarge, InvalidInput
-from skillyard.execution.work_files import MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
+from skillyard.execution.run_inputs import MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
 from skillyard.plain_json import read_json
 from skillyard.registry import version_skill
 from skillyard.server.authorization import UNRECORDED, WEBHOOK, CurrentCaller, require_own, require_scope

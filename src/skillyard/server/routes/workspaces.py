@@ -22,7 +22,7 @@ from skillyard.access import set_audit_subject
 from skillyard.engine import RunFiles
 from skillyard.errors import FileMissing, RecordNotFound
 from skillyard.execution import WorkFile
-from skillyard.execution.work_files import LARGEST_FILE
+from skillyard.execution.run_inputs import LARGEST_FILE
 from skillyard.permissions import tool_kind
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.file_transfers import (

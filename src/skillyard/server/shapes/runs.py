@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from skillyard.engine import FINAL_STATES, RunState
 from skillyard.errors import InvalidInput
 from skillyard.execution import WorkFile, check_travelling
-from skillyard.execution.work_files import ALL_FILES, LARGEST_FILE, MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
+from skillyard.execution.run_inputs import ALL_FILES, LARGEST_FILE, MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
 from skillyard.insights import Dimension, UsagePeriod
 from skillyard.network import Contact
 from skillyard.sandbox import Limit
