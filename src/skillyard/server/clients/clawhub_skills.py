@@ -315,7 +315,7 @@ def download_of_version(
 
 @scan_routes.get("/{scan_id}")
 def status(service: CurrentServices, caller: CurrentCaller, scan_id: _Id) -> dict[str, Any]:
-    """What the scanner says."""
+    """The scanner's verdict."""
     return {"ok": True, **_status(service, _scanned_version(service, caller, scan_id))}
 
 
