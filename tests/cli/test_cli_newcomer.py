@@ -99,7 +99,7 @@ def test_workspaces_say_what_was_done_or_that_there_is_none(call: Call) -> None:
 
 def test_a_workspace_says_what_is_missing_and_what_was_held_back(call: Call, project: Path) -> None:
     for words, said in (
-        (("exec",), "say which command to run"),
+        (("exec",), "name the command to run"),
         (("exec", "--dir", project, "--id", "a", "--", "ls"), "give --dir or --id, not both"),
         (("exec", "--id", "trial", "ls", "-la"), "after `--`: -- ls -la"),
         (("exec", "--dir", "/", "--", "ls"), "cannot be a workspace"),

@@ -1,4 +1,4 @@
-"""Runs skills: decides what runs and what it may do, hands it to a sandbox or a remote service, reads what comes back."""
+"""Runs skills: selects the entry and the policy, calls a sandbox or a remote service, and reads the result."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ class Executor:
         return self._ceiling.timeout_ms
 
     async def close(self) -> None:
-        """End the sandboxes that are kept ready; later runs start their own."""
+        """Close the standby sandboxes; later runs start their own."""
         if self._pool is not None:
             await self._pool.close()
 

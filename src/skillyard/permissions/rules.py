@@ -56,7 +56,7 @@ def _literal(part: str) -> str:
 
 
 class ComparisonBudget:
-    """What may be spent on the comparisons of one set of rules, in positions of patterns: about two seconds at most."""
+    """The budget for the comparisons of one set of rules, in positions of patterns: about two seconds at most."""
 
     __slots__ = ("_left",)
 
