@@ -366,7 +366,7 @@ def has_desktop() -> bool:
 
 
 def open_folder(folder: str) -> bool:
-    """Start the desktop's own opener, which goes on by itself; False where there is no desktop."""
+    """Start the desktop's own opener in the background; False if there is no desktop."""
     import subprocess
 
     opener = _opener()

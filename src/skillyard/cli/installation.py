@@ -43,7 +43,7 @@ _FILES: Final = 20  # of a kind that are shown of one skill
 
 
 def make_scanner(catalog: Catalog, skills: Callable[[], Iterable[Skill]] | None = None) -> Scanner:
-    """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
+    """The scanner for a registry: open findings above the severity `info`, the most severe first, at most a hundred.
 
     Only what the user's own file suppresses is left out: a project may come from the author of the skill. Where that file says
     so, what is to be installed is run in a sandbox and watched. Advice stops no install: where the scanner itself fails, that

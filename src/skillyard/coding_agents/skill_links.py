@@ -35,7 +35,7 @@ manual, or not in the set that its project uses."""
 
 @dataclass(frozen=True, slots=True)
 class SkillLink(WireForm):
-    """One skill in one folder of agents: the `path` it stands at, the folder it stands for, and who wanted it there.
+    """One skill in one folder of agents: its `path`, the folder that it links to or copies, and the agents that need it.
 
     `skill_id` is that of an installed skill, whose changes are followed; `digest` that of a copy when it was made.
     `left_out_by` is the set that its project uses and that does not have it: until that ends it stays withdrawn.

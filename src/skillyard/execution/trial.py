@@ -96,7 +96,7 @@ _MAXIMUM: Final = 5  # differences that are named
 
 
 class NotAnExample(ValueError):
-    """What stands where an example should be cannot be run."""
+    """An entry in the place of an example cannot be run."""
 
 
 @dataclass(frozen=True, slots=True)

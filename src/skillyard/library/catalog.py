@@ -127,7 +127,7 @@ class Catalog(SkillCatalog):
         return rerank(text, matches, reranker)[:limit] if reranker else matches
 
     def prepare_search(self, progress: Callable[[int, int], object] | None = None) -> None:
-        """Build the search index now instead of at the first search; `progress(done, total)` is called with numbers of skills."""
+        """Build the search index now, before the first search; `progress(done, total)` gets numbers of skills."""
         self._search_index().prepare(progress)
 
     def suggest_descriptions(self, cases: Iterable[TriggerCase], *, only: str | None = None) -> list[DescriptionChange]:

@@ -69,7 +69,7 @@ ToolUses = Callable[[Any, str, Mapping[str, object]], AbstractAsyncContextManage
 
 @asynccontextmanager
 async def use_of_nobody(request: object, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
-    """What stands around calls where the tools serve one user."""
+    """The context of calls when the tools serve one user."""
     yield ToolUse()
 
 
@@ -193,7 +193,7 @@ class SkillServer(Server[dict[str, object]]):
 
     @property
     def instructions(self) -> str | None:
-        """What a client is told first."""
+        """The instructions for a client."""
         return instructions(self.skill_names(), self.tool_prefix)
 
     @instructions.setter

@@ -326,7 +326,7 @@ class Rules:
         return self._first(names, lambda: origins.installed(directory) if origins else None)
 
     def allowed_by_name_alone(self) -> tuple[str, ...]:
-        """The patterns of rules that allow by name alone, and so trust any skill of that name, whoever its author is."""
+        """The patterns of rules that allow by name alone, and so trust any skill of that name, of any author."""
         return tuple(
             pattern
             for selector, pattern, permission in self._ordered

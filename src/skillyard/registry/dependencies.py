@@ -270,7 +270,7 @@ def resolve_dependencies(
 
 @dataclass(frozen=True, slots=True)
 class DependencyPreview:
-    """What skills `asking` would bring `along`, or why nobody can tell (`problems`), or why that is a `refusal`."""
+    """The dependencies that `asking` skills would install, or the `problems` in finding them, or the reason of a `refusal`."""
 
     asking: frozenset[str]
     along: tuple[ComesAlong, ...] = ()

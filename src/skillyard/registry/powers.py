@@ -297,7 +297,7 @@ def _needs(folder: Path, name: str, packages: tuple[str, ...]) -> set[str]:
 
 
 def _fetches(folder: Path, needs: set[str]) -> Iterator[str]:
-    """What its text tells to fetch and nothing pins, without the packages that are needs already."""
+    """The late links of its text, without packages that are needs already."""
     from skillyard.scanner.late_links import find_late_links
 
     names = {match[0].lower() for need in needs if (match := _PACKAGE.match(need))}

@@ -336,7 +336,7 @@ class Registry:
         return self._fetcher.mirror(str(version.origin["address"]))
 
     def _follow_publisher(self, version: SkillVersion) -> None:
-        """Take over how versions are marked where a skill came from; whoever fetches from there too learns what is wrong."""
+        """Copy the marks of versions from the source of a skill, so that other registries that fetch from here get them too."""
         if (mirror := self._mirror_of(version)) is not None:
             with contextlib.suppress(SkillyardError):
                 self.versions.follow_publisher(version, mirror)

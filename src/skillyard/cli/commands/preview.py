@@ -145,7 +145,7 @@ def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def diff_command(arguments: argparse.Namespace) -> int:
-    """Show what became of the files and powers; 1 when nobody can tell."""
+    """Show the differences of files and powers; 1 when they cannot be compared."""
     from skillyard.registry import compare_skills
 
     screen: Screen = arguments.screen

@@ -69,7 +69,7 @@ def draw_skill_detail(screen: Screen, detail: SkillDetail) -> None:
 
 
 def _draw_links(screen: Screen, links: Sequence[KeptLink]) -> None:
-    """What the text tells to fetch: a copy that is kept, or whatever stands there then."""
+    """The unpinned downloads in the text: kept copies, or the addresses."""
     if not links:
         return
     screen.heading("Fetched from elsewhere")

@@ -240,7 +240,7 @@ _NO_PLUGINS: Final = "it gives skills only; Claude Code gets them as plugins fro
 
 
 class TagTarget(BaseModel):
-    """Which version a tag shall stand for, by its label."""
+    """The version for a tag, by its label."""
 
     version: str = Field(max_length=100)
     ownerHandle: str | None = Field(default=None, max_length=200)  # noqa: N815

@@ -120,7 +120,7 @@ class SkillShapes:
         return self._counts.get(skill.skill_id, PopularityCounts())
 
     def tags(self, skill: InstalledSkill) -> dict[str, str]:
-        """The labels of the versions that tags stand for."""
+        """The labels of the versions of tags."""
         given = self._tags.get(skill.skill_id, {})
         if not given:
             return {}

@@ -256,7 +256,7 @@ class MachineAgent(BaseModel):
 
 
 class MachineAgents(BaseModel):
-    """The coding agents that are `here`: nobody is told who does not sit at this machine."""
+    """The coding agents on this machine (`here`); only for users of this machine."""
 
     here: bool
     agents: list[MachineAgent]

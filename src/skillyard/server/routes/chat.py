@@ -191,7 +191,7 @@ def _timeline(catalog: Catalog, turn: Turn) -> Timeline:
 
 @routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITE_PROBLEMS)
 async def answer(caller: CurrentCaller, own: OwnConversation, turn: str, body: QuestionAnswer) -> Answer[TurnShape]:
-    """Answer a question, and every other one of the turn about the same content; after the last answer the turn goes on.
+    """Answer a request for approval, and all others of the turn about the same content; after the last one the turn continues.
 
     To agree for the whole workspace needs the scope `admin`; a call of a tool is agreed to once, or for the session.
     """

@@ -1,4 +1,4 @@
-"""Installing an uploaded archive or from an https address, inspecting it before, and following the operation as it goes on.
+"""Installing an uploaded archive or from an https address, inspecting it before, and following the operation.
 
 More powers are only installed with consent to exactly that.
 """
@@ -271,7 +271,7 @@ async def _execute(
     install: Callable[..., InstallReport],
     held: contextlib.AsyncExitStack,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
-    """Carry an install out now, or let it go on with what it needs `held`."""
+    """Execute an install now, or continue it in the background with what it needs `held`."""
     operation_id = new_operation_id()
     work = partial(
         _install,

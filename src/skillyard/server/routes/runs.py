@@ -1,4 +1,4 @@
-"""Runs: start one and wait or let it go on, follow it as server-sent events, cancel it, list them, read one; and insights.
+"""Runs: start one and wait or not, follow it as server-sent events, cancel it, list them, read one; and insights.
 
 The id of an event is how far the run has been reported: state, characters of both streams, steps. A client that comes back
 with `Last-Event-ID` gets the rest, from whichever process of the database it reaches.

@@ -150,7 +150,7 @@ class _CallerSchedules:
         self._makers = ScheduleOwners(Keys(state.pool.database), caller.organisation)
 
     def shown(self, schedules: Sequence[Schedule]) -> list[ScheduleDetail]:
-        """The schedules as they stand now."""
+        """The current schedules."""
         last = [one.last_run for one in schedules if one.last_run is not None]
         states = self._catalog.records().journal.states(last) if last else {}
         return [
@@ -214,12 +214,12 @@ class _CallerSchedules:
         return self._changed(self._book.remove(name))
 
     def pause(self, name: str, *, paused: bool) -> ScheduleDetail:
-        """Let one that the caller may change rest, or go on."""
+        """Pause or resume a schedule that the caller may change."""
         self._mine(name)
         return self._changed(self._book.pause(name, paused=paused))
 
     def take_over(self, name: str) -> ScheduleDetail:
-        """Let one that the caller may change go on for the caller."""
+        """Take over a schedule that the caller may change."""
         self._mine(name)
         context = {"userId": self._owner}
         return self._changed(self._book.take_over(name, made_by=self._caller.name, key_id=self._caller.key, context=context))

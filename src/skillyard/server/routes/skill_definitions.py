@@ -246,7 +246,7 @@ class Withdrawal(RequestBody):
 
 
 class Yank(Withdrawal):
-    """The same; with `stop_serving` the current version gives way to the newest usable one before it, or to none."""
+    """The same; with `stop_serving` the current version is replaced by the newest usable one before it, or by none."""
 
     stop_serving: bool = False
 
