@@ -348,7 +348,7 @@ class _ThereAlreadyError(Exception):
 
 
 _EDITED_THERE: Final = "it was edited there; `skillyard adopt` makes a version of it, `skillyard unlink --force` removes it"
-_OF_OTHERS: Final = "another skill or file stands there, which Skillyard has not put there; move it away first"
+_OF_OTHERS: Final = "another skill or file is there that Skillyard did not create; move it away first"
 
 
 def _tried(link: SkillLink, change: Callable[[], _Done]) -> tuple[SkillLink | None, LinkReport]:

@@ -14,7 +14,7 @@ export const workersWords = words(
     waiting: "Waiting",
     running: "Running",
     workers: "Workers",
-    nobody: "Nobody works at the moment.",
+    nobody: "No worker is running.",
     worker: "Worker",
     state: "State",
     states: { working: "working", idle: "idle", draining: "stopping", gone: "gone" },
