@@ -345,7 +345,7 @@ def check_deletable(skill: Skill) -> None:
             id=skill.id,
         )
     if not os.path.lexists(skill.path):
-        raise DeleteRefused(f"{skill.location} holds no SKILL.md any more", hint="refresh the catalog", id=skill.id)
+        raise DeleteRefused(f"{skill.location} has no SKILL.md any more", hint="refresh the catalog", id=skill.id)
 
 
 def delete_folder(skill: Skill) -> None:

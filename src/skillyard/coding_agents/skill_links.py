@@ -196,11 +196,11 @@ class SkillLinks:
                 if gone is not None:
                     del links[link.path]
                     if os.path.lexists(link.path):
-                        report = replace(report, reason="only the record: something else stands there now, and stays")
+                        report = replace(report, reason="only the record: something else is there now, and stays")
                 reports.append(report)
         if not reports:
             raise SkillNotFound(
-                f"{name!r} stands in no such folder of an agent",
+                f"{name!r} is in no such folder of an agent",
                 hint="`skillyard link` lists all links and copies",
                 candidates=[],
             )

@@ -344,7 +344,7 @@ class DependencyFinder:
         except DependencyCycle as error:
             return DependencyPreview(frozenset(cast("list[str]", error.details["cycle"])), refusal=error)
         except SkillyardError as error:
-            return DependencyPreview(first, problems=(f"what it requires cannot come along: {error.message}",))
+            return DependencyPreview(first, problems=(f"its dependencies cannot be installed: {error.message}",))
         return DependencyPreview(first, tuple(_comes_along(one) for one, _ in added), problems)
 
 

@@ -330,7 +330,7 @@ def _sentences(gained: Powers, before: Powers | None = None) -> Iterator[str]:
     if gained.any_tool:
         yield "no longer limits itself to tools" if before else "uses tools beyond those that it names"
     if gained.by_model:
-        yield "may be picked by a model unasked"
+        yield "may be used by a model without being asked for"
     if gained.filesystem != NO_POWERS.filesystem:
         yield f"uses the file system {gained.filesystem}" + (f", before {before.filesystem}" if before else "")
     if gained.timeout_ms:

@@ -349,7 +349,7 @@ class Registry:
         if self._pinned(skill_id):
             raise VersionPinned(
                 f"{skill_id} is pinned at version {self.storage.versions.current(skill_id)}",
-                hint=f"`skillyard pin {skill_id} --undo` lets updates go on",
+                hint=f"`skillyard pin {skill_id} --undo` allows updates again",
             )
 
     def pin(self, name: str) -> SkillVersion:

@@ -393,7 +393,7 @@ def _report_status(screen: Screen, database: Database) -> int:
 
 def _words(status: DatabaseStatus) -> str:
     if status.newer:
-        return f"made by a newer Skillyard; this one, which knows {status.newest}, goes on to use it"
+        return f"made by a newer Skillyard; this one, which knows {status.newest}, can still use it"
     if status.current:
         return "up to date"
     if status.too_new:

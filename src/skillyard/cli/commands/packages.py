@@ -123,7 +123,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
         if not Path(arguments.signer).is_file():
             raise UsageProblem(
                 f"{arguments.signer!r} is no key of a signer",
-                hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` tell it",
+                hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` print it",
             )
         from skillyard.packages.model_signature import PinnedKey
 
@@ -396,7 +396,7 @@ def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be given several times"
     )
-    parser.add_argument("--force", action="store_true", help="replace a folder that is there already")
+    parser.add_argument("--force", action="store_true", help="replace an existing folder")
 
 
 def convert_command(arguments: argparse.Namespace) -> int:

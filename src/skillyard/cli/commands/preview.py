@@ -95,7 +95,7 @@ def _draw_coming_along(screen: Screen, one: SkillInspection) -> None:
     """What would be installed beside it: which version, from where, who requires it, and what it may do."""
     for each in one.comes_along:
         named = " ".join(part for part in (each.skill_id, each.version) if part)
-        screen.line(f"would bring along {single_line(named)} from {single_line(each.source)}", indent=2)
+        screen.line(f"would also install {single_line(named)} from {single_line(each.source)}", indent=2)
         for sentence in each.required_by:
             screen.line(f"because {single_line(sentence)}", indent=4)
         for sentence in power_lines(each.powers):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _HINTS: Final = {
-    "VALIDATION_FAILED": "`skillyard show {id}` tells what input it takes",
+    "VALIDATION_FAILED": "`skillyard show {id}` shows its input",
     "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
 }
 

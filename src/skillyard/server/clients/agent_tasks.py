@@ -391,7 +391,7 @@ async def _answered(chat: Chat, turn: Turn, message: AgentMessage) -> Turn:
     from skillyard.permissions import ApprovalAnswer
 
     if turn.state != "waiting":
-        hint = "wait for it, or cancel it" if turn.state == "running" else "send the message without a task to go on"
+        hint = "wait for it, or cancel it" if turn.state == "running" else "send the message without a task to continue"
         raise unsupported(f"the task takes no message ({TASK_STATES[turn.state]}): {hint}")
     decision, reason = read_decision(message)
     for question in turn.questions:

@@ -72,7 +72,7 @@ _PublishedVersion = Annotated[
 _Notes = Annotated[str, Query(description="what is new in it, for who reads its list of versions", max_length=4000)]
 _Wait = Annotated[bool, Query(description="false answers 202 at once: follow the operation's events")]
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
-    202: {"model": Answer[OperationStarted], "description": "it goes on in the server: `wait` was false"}
+    202: {"model": Answer[OperationStarted], "description": "it continues in the server: `wait` was false"}
 }
 
 

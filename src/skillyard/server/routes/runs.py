@@ -209,7 +209,7 @@ class NewRun(RunInput):
 
 
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
-    202: {"model": Answer[RunDetail], "description": "it goes on in the server: `wait` was false"}
+    202: {"model": Answer[RunDetail], "description": "it continues in the server: `wait` was false"}
 }
 
 
