@@ -265,7 +265,7 @@ def test_a_skill_is_put_into_the_folder_of_a_coding_agent_and_taken_out(
     expect(page.get_by_role("tab", name="Clients")).to_be_in_viewport(ratio=1)
     page.goto("/agents")
     page.get_by_role("button", name="Take text-statistics out of Claude Code").click()
-    expect(page.get_by_text("text-statistics was removed from the folder of Claude Code")).to_be_visible()
+    expect(page.get_by_text("text-statistics was taken out of the folder of Claude Code")).to_be_visible()
     assert not linked.exists()
     expect(page.get_by_role("region", name="Agents on this machine")).to_contain_text("no skill of this server")
     readable(page)

@@ -4,7 +4,7 @@ import { words } from "@/i18n";
 export const codingAgents = words(
   {
     title: "Agents on this machine",
-    why: "Skills that are switched on are linked into the agent's own folder and follow updates. A running agent may need a restart.",
+    why: "What is switched on stands in the agent's own folder of skills, and follows updates. An agent that runs may have to be started again.",
     listWhy: "Programs such as Claude Code that have folders of skills of their own, and the skills that Skillyard put there.",
     none: "No coding agent was found on this machine.",
     empty: "no skill of this server",
@@ -14,10 +14,10 @@ export const codingAgents = words(
     stateWhy: {
       edited: "The copy in the agent's folder was edited. It is not overwritten: `skillyard adopt` makes a version of it.",
       missing: "Somebody removed it from the agent's folder.",
-      foreign: "Something else is there now that Skillyard did not create; it is left alone.",
+      foreign: "Something else stands there now, which Skillyard has not put there and leaves alone.",
     },
     done: (skill: string, agent: string) => `${skill} is in the folder of ${agent} now`,
-    gone: (skill: string, agent: string) => `${skill} was removed from the folder of ${agent}`,
+    gone: (skill: string, agent: string) => `${skill} was taken out of the folder of ${agent}`,
     refused: "It was left as it is",
   },
   {

@@ -22,7 +22,7 @@ export const audit = words(
     outcomes: { success: "Done", failed: "Failed", refused: "Refused" },
     count: (all: string) => (all === "1" ? "1 entry" : `${all} entries`),
     empty: "Nothing was changed yet",
-    emptyHint: "Installs, removals, approvals, new keys: every change appears here with who made it.",
+    emptyHint: "Installing, removing, approving, making keys: each change will stand here with who made it.",
     noMatch: "No entry fits",
     noMatchHint: "Take a filter away to see the others.",
     list: "Audit",

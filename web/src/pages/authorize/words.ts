@@ -5,7 +5,7 @@ export const authorize = words(
     title: "Let a program sign in?",
     lead: "A program wants to use the skills of this server in your name. Allow it only if you have just started that yourself.",
     program: "Program",
-    unproven: "The program states this itself; it is not verified.",
+    unproven: "It says so itself, and nobody has checked it.",
     proven: (host: string) => `Its name is from ${host}; that was checked.`,
     goesTo: "Your answer goes to",
     local: "a program on your own machine",

@@ -43,7 +43,7 @@ export const chat = words(
     working: "The model works",
     finished: "The answer is there",
     asks: "An approval is waited for",
-    gone: "The server does not answer. The chat continues when it is back.",
+    gone: "The server does not answer. This goes on when it is back.",
     edit: "Say it in other words",
     resend: "Send again",
     retry: "Try again",
@@ -68,7 +68,7 @@ export const chat = words(
       other: (name: string) => `Call ${name}`,
     },
     callStates: labels({
-      runs: "running", ok: "done", failed: "failed", waits: "waits for you", refused: "refused", bounded: "not done", lost: "cut off",
+      runs: "goes on", ok: "done", failed: "failed", waits: "waits for you", refused: "refused", bounded: "not done", lost: "cut off",
     }),
     given: "What it was called with",
     gave: "What the model got",
@@ -127,7 +127,7 @@ export const chat = words(
     change: "Use this model",
     turns: {
       title: "Chat turns",
-      lead: "The turns behind a figure. Only your own chats are listed; those of others and deleted ones are counted but not shown.",
+      lead: "What stands behind a figure. Only your own chats are listed: those of others and deleted ones are counted, and not shown.",
       count: (all: string) => (all === "1" ? "1 turn" : `${all} turns`),
       list: "Turns",
       stage: "Stage",

@@ -3,7 +3,7 @@ import { words } from "@/i18n";
 export const memory = words(
   {
     title: "Memory",
-    lead: "What you and your skills have saved for you; nobody else sees it.",
+    lead: "What skills and people want remembered for you, and for nobody else.",
     search: "What should be recalled?",
     empty: "Nothing is remembered",
     emptyHint: "A skill may suggest what should be remembered after a run. You can also write something down here.",

@@ -4,7 +4,7 @@ export const timeline = words(
   {
     title: "Timeline",
     kinds: { model: "Model", tool: "Tool", waiting: "Waiting", script: "Script", step: "Step" },
-    states: { ok: "done", failed: "failed", refused: "refused", stopped: "cut off", waiting: "waiting", running: "running" },
+    states: { ok: "done", failed: "failed", refused: "refused", stopped: "cut off", waiting: "waits", running: "goes on" },
     waitsFor: (name: string) => `Waiting for an answer: ${name}`,
     waitsToStart: "Waiting for a slot or an approval",
     slowest: "slowest",

@@ -19,7 +19,7 @@ const CLIENTS = {
 export const safety = words(
   {
     powers: "What it may do",
-    powersWhy: "Read from its files and its front matter. The sandbox enforces this and the limits of the server's operator.",
+    powersWhy: "Read from its files and its header. The sandbox holds it to this, and to the limits of whoever runs the server.",
     harmless: "It holds instructions only: no scripts, and it asks for nothing.",
     added: "new",
     kinds: {
@@ -33,7 +33,7 @@ export const safety = words(
       secrets: "Variables of yours it wants",
       skills: "Other skills it uses",
       events: "Events that start it",
-      fetches: "Unpinned downloads in its text",
+      fetches: "What it tells to fetch from elsewhere",
       hidden: "Hidden files it brings",
     },
     files: "Files of the workspace",

@@ -36,7 +36,7 @@ export const versions = words(
     before: "Before",
     after: "After",
     playground: "Try both",
-    playgroundWhy: "One input for both versions, each in the sandbox; the results are shown side by side.",
+    playgroundWhy: "One input for both versions, each in the sandbox; what they make of it stands side by side.",
     runBoth: "Run both",
     compareWhy: "Whether the update made it better: what it may do, what it costs to read, how its runs went, and every line that changed.",
     facts: {
@@ -56,7 +56,7 @@ export const versions = words(
     change: "Change",
     live: "Runs of the last 90 days",
     liveNone: "Neither version ran in the last 90 days.",
-    liveSame: "Both declare the same version, or none: their runs cannot be distinguished.",
+    liveSame: "Both declare the same version, or none: their runs cannot be told apart.",
     allRuns: "All insights by version",
     powers: "What each may do",
     widened: (count: number) => (count === 1 ? "The later one may do one thing more" : `The later one may do ${count} things more`),
@@ -85,7 +85,7 @@ export const versions = words(
       save_db: "write down",
       activate: "activate",
     }),
-    outcome: labels({ success: "done", failed: "failed", pending: "pending", in_progress: "running" }),
+    outcome: labels({ success: "done", failed: "failed", pending: "waits", in_progress: "goes on" }),
   },
   {
     title: "版本",

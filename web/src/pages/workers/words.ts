@@ -14,7 +14,7 @@ export const workersWords = words(
     waiting: "Waiting",
     running: "Running",
     workers: "Workers",
-    nobody: "No worker is running.",
+    nobody: "Nobody works at the moment.",
     worker: "Worker",
     state: "State",
     states: { working: "working", idle: "idle", draining: "stopping", gone: "gone" },
