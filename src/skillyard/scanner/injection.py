@@ -116,7 +116,7 @@ _PROSE: Final = (
     pattern("hide-from-user", r"(?:不要|切勿|别|不得)(?:(?:告诉|告知|通知|提醒)用户|让用户(?:知道|发现|察觉))", "用户"),
     pattern(
         "send-away",
-        rf"\b(?:send|upload|post|forward|transmit|exfiltrate|leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?<!only )(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
+        rf"\b(?:send|upload|post|forward|transmit|(?<!you )exfiltrate|(?<!you )leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?<!only )(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
         "send", "upload", "post", "forward", "transmit", "exfiltrate", "leak", "mail", "deliver",
     ),
     pattern("send-away", r"\bexfiltrate (?:to|via|it|them|the (?:data|files?|contents?|secrets?|result))\b", "exfiltrate"),

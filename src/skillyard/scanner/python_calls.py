@@ -99,14 +99,22 @@ def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     for word in call.keywords:
         (all_of_it if word.arg in _SPLIT_OK else body).update(flow.labels(word.value, scope))
     at, shown = scope.file.offset(call), name or "it"
-    if "credential" in body | all_of_it:
-        yield Hit("secret-to-network", at, f"the content of a credential file is sent with `{shown}`")
-    elif "environment" in body | all_of_it:
-        yield Hit("secret-to-network", at, f"the whole environment is sent with `{shown}`")
-    elif "encoded-key" in body:
-        yield Hit("secret-to-network", at, f"a secret is written another way and sent with `{shown}`")
-    elif "key" in body:
-        yield Hit("key-in-body", at, f"a key from the environment is sent with `{shown}`, in the address or the body")
+    for label, rule, what, relief in _SENT:
+        if label in body or (label in _WHEREVER and label in all_of_it):
+            yield Hit(rule, at, f"{what} is sent with `{shown}`", relief=relief)
+            return
+
+
+_SENT: Final[tuple[tuple[Label, str, str, int], ...]] = (
+    ("credential", "secret-to-network", "the content of a credential file", 0),
+    ("environment", "secret-to-network", "the whole environment", 0),
+    ("own-entry", "secret-to-network", "what the skill keeps in the keychain", 1),
+    ("encoded-key", "secret-to-network", "a secret, written another way,", 0),
+    ("key", "key-in-body", "a key from the environment, in the address or the body,", 0),
+)
+"""What may be in the body of a request: the rule about it, what is said, and how many steps less it weighs; the first decides."""
+_WHEREVER: Final = ("credential", "environment")
+"""What may not be in a header either."""
 
 
 def _is_fixed(node: ast.expr) -> bool:

@@ -116,6 +116,7 @@ Label = Literal[
     "key",
     "credential-path",
     "credential",
+    "own-entry",
     "decoded",
     "network",
     "input",
@@ -124,8 +125,8 @@ Label = Literal[
     "encoder",
     "encoded-key",
 ]
-"""What a value may hold: all variables, one secret variable, the path of a secret file, its content, text that was encoded,
-what came from the network, what somebody typed, a thing that sends, or a secret variable in another writing; `read` and `encoder`
+"""What a value may hold: all variables, one secret variable, the path of a secret file, its content, an entry of the keychain that
+the skill itself writes, text that was encoded, what came from the network, what somebody typed, a thing that sends, or a secret variable in another writing; `read` and `encoder`
 stand inside one expression only."""
 
 _Labels = frozenset[Label]
@@ -152,6 +153,7 @@ _STORES: Final = frozenset((
     "keyring.get_password", "keyring.get_credential", "browser_cookie3.chrome", "browser_cookie3.load",
     "browser_cookie3.firefox",
 ))  # fmt: skip
+_ENTRIES: Final = ("keyring.get_password", "keyring.get_credential")
 _TYPED: Final = frozenset(("input", "sys.argv", "sys.stdin.read", "sys.stdin.readline"))
 _FETCHERS: Final = frozenset((
     "requests.get", "requests.post", "requests.request", "urllib.request.urlopen", "httpx.get", "httpx.post",
@@ -198,6 +200,12 @@ class Flow:
         self._holds: dict[str, dict[str, _Labels]] = defaultdict(dict)
         self._returns: dict[str, _Labels] = {}
         self._attributes: dict[str, _Labels] = {}
+        self._entries = {
+            _same(node.args[0])
+            for scope in self.scopes
+            for node in scope.nodes
+            if isinstance(node, ast.Call) and node.args and scope.file.name_of(node.func) == "keyring.set_password"
+        }
         self._changed, self._left = True, _MOST_LOOKS
         for _ in range(_ROUNDS):
             if self._changed:
@@ -262,6 +270,10 @@ class Flow:
         function = last.rpartition(".")[2]
         own: set[Label] = set() if function in _ORDINARY else set(self._returns.get(function, ()))
         own |= _by_name(name)
+        if name in _ENTRIES and call.args and _same(call.args[0]) in self._entries:
+            own = own - {"credential"} | {"own-entry"}
+        if name == "socket.socket" and call.args and scope.file.name_of(call.args[0]).endswith("AF_UNIX"):
+            own.discard("client")  # it reaches this machine alone
         numbers = bool(call.args) and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp)
         if (name in _SPELLERS and (numbers or "byte" not in name)) or last == "translate":
             own.add("decoded")
@@ -321,6 +333,13 @@ class Flow:
         if not labels <= before:
             noted[name] = before | labels
             self._changed = True
+
+
+def _same(node: ast.expr) -> str:
+    """What is the same for two expressions that name the same service."""
+    return constant_text(node) or (
+        node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    )
 
 
 def _by_name(name: str) -> set[Label]:
