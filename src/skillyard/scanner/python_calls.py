@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
-from skillyard.scanner.python_flow import NETWORK_MODULES, Flow, Label, PythonFile, Scope, constant_text, root_of, walk_some
+from skillyard.scanner.python_flow import (
+    NETWORK_MODULES,
+    Flow,
+    Label,
+    PythonFile,
+    Scope,
+    constant_text,
+    place,
+    root_of,
+    walk_some,
+)
 from skillyard.scanner.sources import Hit
 
 _SENDS: Final = frozenset((
@@ -210,6 +221,7 @@ _RUNS: Final = frozenset((
     "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "os.execv", "os.execvp", "os.execl",
     "os.spawnv", "pty.spawn", "asyncio.create_subprocess_exec",
 ))  # fmt: skip
+_STARTS: Final = _RUNS | _RUNS_SHELL | {"runpy.run_path", "os.startfile", "os.chmod", "importlib.util.spec_from_file_location"}
 _UNPICKLES: Final = frozenset((
     "pickle.load", "pickle.loads", "pickle.Unpickler", "cPickle.load", "cPickle.loads", "_pickle.loads", "dill.load",
     "dill.loads", "cloudpickle.load", "cloudpickle.loads", "marshal.load", "marshal.loads", "shelve.open",
@@ -300,6 +312,46 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         yield Hit("secret-to-network", at, "a command that sends data contains secrets")
 
 
+def _downloads_run(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+    """A file that came from the network and is started, imported, or made a program."""
+    name = scope.file.name_of(call.func)
+    if not flow.downloads or not call.args or name not in _STARTS:
+        return
+    if name == "os.chmod" and not (len(call.args) > 1 and _may_run(call.args[1])):
+        return
+    command = call.args[-1 if name == "importlib.util.spec_from_file_location" else 0]
+    if isinstance(command, ast.Name):
+        assigned = _assigned(command.id, scope.nodes[:_NEAR])
+        command = assigned if isinstance(assigned, ast.List) else command
+    parts = command.elts[:4] if isinstance(command, ast.List) else [command]
+    places = {place(part, scope) for part in parts} - {""}
+    words = " ".join(constant_text(part) or "" for part in parts).split() if len(parts) == 1 else []
+    if (places | set(words)) & flow.downloads:
+        yield Hit("download-then-run", scope.file.offset(call), f"what was downloaded is run with `{name}`", relief=1)
+
+
+def _may_run(mode: ast.expr) -> bool:
+    """Whether a mode makes a file a program."""
+    return any(
+        isinstance(part, ast.Constant) and isinstance(part.value, int) and part.value & 0o111 for part in walk_some(mode)
+    ) or (any(isinstance(part, ast.Attribute) and part.attr.startswith("S_IX") for part in walk_some(mode)))
+
+
+_MOST_COMMANDS: Final = 60
+
+
+def command_lines(file: PythonFile) -> Iterator[tuple[str, int]]:
+    """The commands that are started as lists, each as a line of shell with its line in the text; what is no constant as `?`."""
+    runners = _RUNS | {"asyncio.create_subprocess_exec"}
+    calls = (node for node in file.nodes if isinstance(node, ast.Call) and file.name_of(node.func) in runners and node.args)
+    for call in islice(calls, _MOST_COMMANDS):
+        listed = call.args[0]
+        parts = listed.elts if isinstance(listed, ast.List | ast.Tuple) else call.args
+        words = [constant_text(part) or ("python3" if file.name_of(part) == "sys.executable" else "?") for part in parts[:60]]
+        if len(words) > 1:
+            yield " ".join(words), call.lineno
+
+
 def _program(command: ast.expr) -> ast.expr:
     """What decides what runs: of a list its first part, or all of it where an interpreter is given code."""
     if isinstance(command, ast.List) and command.elts:
@@ -356,5 +408,5 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
 
 
 _CHECKS_OF_CALLS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (
-    _code, _commands, _unpickling, _queries, _sendings, _dynamic, _openings,
+    _code, _commands, _downloads_run, _unpickling, _queries, _sendings, _dynamic, _openings,
 )  # fmt: skip
