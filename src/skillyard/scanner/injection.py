@@ -283,21 +283,24 @@ def _collected_and_sent(text: str) -> Iterator[Hit]:
             yield Hit("send-away", sent.start(), "the text tells the model to collect secrets and send what it found", relief=1)
 
 
-_TAKES_KEYS: Final = re.compile(
-    rf"\b(?:read|open|load|copy|take|get|cat|include|collect|grab)\b[^\n]{{0,60}}?(?:{CREDENTIAL_FILES})", re.IGNORECASE
-)
-_POSTS: Final = re.compile(
+_TAKES_KEYS: Final = pattern(
+    "send-away",
+    rf"\b(?:read|open|load|copy|take|get|cat|include|collect|grab)\b[^\n]{{0,60}}?(?:{CREDENTIAL_FILES})",
+    ".ssh", ".aws", "netrc", ".kube", ".docker", "gcloud", "pypirc", ".git-cred", "gnupg", "_history", "/etc/", "wallet", "cookies", "auth", "login data",
+)  # fmt: skip
+_POSTS: Final = pattern(
+    "send-away",
     r"\b(?:post|send|upload|submit|forward|transmit)\b [^\n.]{1,60}?\bto\b[ `\"'*]{1,4}https?://(?!localhost|127\.|\[|<|\{|\$)",
-    re.IGNORECASE,
+    "http",
 )
 
 
 def step_of(source: SourceText, *, sends: bool) -> int | None:
     """Where a text tells to read keys, or with `sends` to send something to an address; None where it does not."""
-    match = (_POSTS if sends else _TAKES_KEYS).search(source.text) if source.role in ("prose", "comment") else None
-    if match is None or _REFUSES.search(source.text[max(0, match.start() - 60) : match.start()]):
+    if source.role not in ("prose", "comment"):
         return None
-    return match.start()
+    offsets = (hit.offset for hit in find(source, (_POSTS if sends else _TAKES_KEYS,)))
+    return next((at for at in offsets if not _REFUSES.search(source.text[max(0, at - 60) : at])), None)
 
 
 def _unwrapped(text: str) -> str:
