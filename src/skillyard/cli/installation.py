@@ -52,7 +52,7 @@ def make_scanner(catalog: Catalog, skills: Callable[[], Iterable[Skill]] | None 
     """
 
     def scan(directory: Path) -> Sequence[Finding]:
-        from skillyard.scanner import Finding, at_least_severity, scan_skill, watch_skill, watches_installs
+        from skillyard.scanner import BUILT_IN, Finding, at_least_severity, scan_skill, watch_skill, watches_installs
 
         settings = catalog.configuration
         watched, unwatched = None, list[Finding]()
@@ -62,7 +62,10 @@ def make_scanner(catalog: Catalog, skills: Callable[[], Iterable[Skill]] | None 
                     watched = watch_skill(directory)
                 except SandboxUnavailable as error:
                     unwatched.append(_failed("not-all-read", f"nothing was watched: {error}"))
-            known = {skill.name.casefold(): "this catalog" for skill in (skills or catalog.all)()}
+            known = {
+                skill.name.casefold(): BUILT_IN if skill.source == "builtin" else "this catalog"
+                for skill in (skills or catalog.all)()
+            }
             suppressions = catalog.suppressions(user_only=True)
             report = scan_skill(directory, suppressions=suppressions, watched=watched, known=known)
         except (HelpersBusy, InvalidConfiguration):

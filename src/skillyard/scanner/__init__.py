@@ -27,6 +27,7 @@ from skillyard.scanner.finding import (
     WatchReport,
     at_least_severity,
 )
+from skillyard.scanner.names import BUILT_IN
 from skillyard.scanner.rules import (
     RULES,
     Suppression,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from skillyard.scanner.watch import watch_skill
 
 __all__ = [
+    "BUILT_IN",
     "LINK",
     "NEVER_PACKED",
     "NOT_TEXT",
