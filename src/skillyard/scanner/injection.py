@@ -229,15 +229,14 @@ _REFUSING: Final = re.compile(r"do not|don'?t|never|must not|不要|切勿|别|�
 _LISTED: Final = re.compile(r"[ \t>]*(?:[-*+•|]|\d{1,3}[.)])")
 
 
-_STYLED: Final = re.compile("[\uff21-\uff5a\U0001d400-\U0001d7ff\u24b6-\u24e9]{2}")
+_STYLED: Final = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff\u24b6-\u24e9]{2,}")
 _SPACED: Final = re.compile(r"(?<![^\s])(?:\w {1,3}){10,4000}\w(?![^\s.,;:!?])")
 
 
 def in_plain_letters(source: SourceText) -> SourceText | None:
     """A text whose letters are drawn wide, bold or in circles, or stand apart, in plain ones, on the same lines; None for others."""
     text = source.text
-    if _STYLED.search(text):
-        text = "\n".join(unicodedata.normalize("NFKC", line) for line in text.split("\n"))
+    text = _STYLED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     text = _SPACED.sub(lambda match: re.sub(r"(?<=\w) (?=\w(?: |$))", "", match[0]), text) if "  " in text else text
     return None if text == source.text else replace(source, text=text, origin="in plain letters")
 
