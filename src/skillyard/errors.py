@@ -76,6 +76,10 @@ class InvalidPolicy(InvalidInput, code="invalid_policy", status=422):
     """A sandbox policy is contradictory, unknown or out of range."""
 
 
+class NotConfigured(SkillyardError, code="not_configured", status=409):
+    """The request is valid, and the settings of this server have not what it needs; the hint names the setting."""
+
+
 class UnreachableRule(InvalidInput, code="unreachable_rule"):
     """A permission rule can never apply because an earlier one always matches first."""
 

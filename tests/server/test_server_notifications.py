@@ -218,5 +218,6 @@ def test_a_person_tries_the_webhook_and_learns_what_is_wrong(
 def test_without_a_webhook_nothing_is_noted_and_there_is_nothing_to_try(client: TestClient, home: Path) -> None:
     assert client.get("/api/v1/settings").json()["data"]["notifications"] is None
     answer = client.post("/api/v1/notifications/test")
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
+    assert (answer.status_code, answer.json()["code"]) == (409, "not_configured")
+    assert "[server.notifications]" in answer.json()["hint"]
     assert not (home / "data/notifications.json").exists()

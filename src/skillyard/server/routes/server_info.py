@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard import __version__
 from skillyard.doctor import MachineCheck, check_machine
-from skillyard.errors import InvalidInput, ServerStopping
+from skillyard.errors import NotConfigured, ServerStopping
 from skillyard.network.hosts import read_destination
 from skillyard.server.authorization import OPEN, SERVER_ADMIN, CurrentCaller, require_scope
 from skillyard.server.background.running_work import Notification
@@ -206,7 +206,7 @@ async def test_notification(state: CurrentState, caller: CurrentCaller) -> Answe
     """Send a notification of the event `test` to the webhook of the settings, and report what became of it."""
     detail = _notifications(state.settings.notifications)
     if detail is None:
-        raise InvalidInput("no webhook is set", hint="name its address as url in [server.notifications] of the user's settings")
+        raise NotConfigured("no webhook is set", hint="set its url in [server.notifications] of the user's settings")
     now = utc_now()
     text = f"{caller.name} tries the notifications of Skillyard"
     await state.notifier.send(Notification(f"test:{utc_text(now)}", "test", caller.organisation, text, "/settings", now))
