@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from skillyard.errors import SandboxUnavailable
+
 Call = Callable[..., Any]
 _HEAD = "---\nname: {name}\ndescription: Tidies.\n---\n# Tidy\n"
 
@@ -216,13 +218,34 @@ def test_verify_says_what_stands_upstream(
     assert call("verify", folder, "--upstream").code == 2
 
 
-def test_a_scanner_that_cannot_work_stops_no_install_and_says_so(call: Call, bad: Path, own_settings: Path) -> None:
+def test_a_scanner_that_cannot_work_stops_an_install_and_says_why(
+    call: Call, bad: Path, own_settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own_settings.write_text('[[scan.suppress]]\nrule = "nonsense"\n')
+    answer = call("install", bad / "good")
+    assert (answer.code, "scan.suppress" in answer.err) == (1, True)
+    own_settings.write_text("")
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("it broke")
+
+    monkeypatch.setattr("skillyard.scanner.scan_skill", broken)
+    answer = call("install", bad / "good")
+    assert (answer.code, "not-scanned: nothing was looked for: it broke" in answer.err) == (1, True)
+
+
+def test_what_cannot_be_watched_is_read_all_the_same(
+    call: Call, bad: Path, own_settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere(*_: object, **__: object) -> None:
+        raise SandboxUnavailable("there is no bubblewrap")
+
+    monkeypatch.setattr("skillyard.scanner.watch_skill", nowhere)
+    own_settings.write_text("[scan]\nwatch = true\n")
     answer = call("install", bad / "bad")
-    assert answer.code == 0
-    assert "the scanner found 1 medium" in answer.out
-    assert "nothing was looked for: " in answer.out
-    assert "scan.suppress" in answer.out
+    assert (answer.code, "bad/run.sh:1 download-and-run" in answer.err) == (1, True)
+    answer = call("install", bad / "good")
+    assert (answer.code, "medium SKILL.md:1 nothing was watched: there is no bubblewrap" in answer.out) == (0, True)
 
 
 def test_an_install_heeds_the_user_s_suppressions_and_no_project_s(

@@ -13,18 +13,21 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
+from skillyard.access import Actor, AuditLog, acting_as
 from skillyard.errors import (
     AmbiguousSkill,
     ConsentRequired,
     DigestMismatch,
     FileTooLarge,
     GraveFindings,
+    InvalidConfiguration,
     InvalidInput,
     InvalidManifest,
     InvalidSkill,
     LinkNotAllowed,
     LocalEdits,
     NoSkillInside,
+    PermissionDenied,
     SkillyardError,
 )
 from skillyard.packages import Source, pack, tree_digest
@@ -395,6 +398,31 @@ def test_grave_findings_stop_an_install_unless_they_are_accepted_or_known(data: 
     assert registry.installed.skills() == ()
     assert registry.install(str(write()), accept=["secret-to-network"]).results[0].status == "installed"
     assert registry.install(str(write(body="Another text."))).results[0].status == "updated"  # it was accepted before
+    trail = [one for one in AuditLog(lambda: registry.records.database).events() if one.action == "accept"]
+    assert [one.details["findings"] for one in trail if one.details] == [["secret-to-network SKILL.md:5"]]  # once, by name
+    registry.close()
+
+
+def test_the_operator_says_who_may_accept_findings(data: Path, write: Any) -> None:
+    class Found:
+        def to_dict(self) -> dict[str, object]:
+            return {"rule": "secret-to-network", "severity": "high", "file": "SKILL.md", "line": 5, "message": "it smells"}
+
+    registry = Registry(str(data), scanner=lambda directory: [Found()])
+    registry._scan_settings = ({"accept-by": ["carol", "admin"]}, "skillyard.toml")
+    with acting_as(Actor("ada", member=True, scopes=("skills:write",))):
+        with pytest.raises(GraveFindings):
+            registry.install(str(write()))
+        with pytest.raises(PermissionDenied, match="accepting what the scanner found needs carol or admin"):
+            registry.install(str(write()), accept=["secret-to-network"])
+    assert registry.installed.skills() == ()
+    with acting_as(Actor("carol", member=True, scopes=("skills:write",))):
+        assert registry.install(str(write()), accept=["secret-to-network"]).results[0].status == "installed"
+    (accepted,) = [one for one in AuditLog(lambda: registry.records.database).events() if one.action == "accept"]
+    assert (accepted.actor, accepted.subject.partition("@")[0]) == ("carol", "tidy")
+    registry._scan_settings = ({"accept-by": ["skills:everything"]}, "skillyard.toml")
+    with pytest.raises(InvalidConfiguration, match=r"scan\.accept-by"):
+        registry.install(str(write("other")))
     registry.close()
 
 

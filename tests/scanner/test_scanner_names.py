@@ -11,7 +11,7 @@ from skillyard.packages import Origin
 from skillyard.registry.candidate import read_candidate
 from skillyard.registry.upgrade_checks import judged_by_publisher
 from skillyard.scanner import Report, scan_skill
-from skillyard.scanner.names import IMITATES, SAME_TEXT, WELL_KNOWN, imitation, misspelt_name, with_same_texts
+from skillyard.scanner.names import BUILT_IN, IMITATES, SAME_TEXT, WELL_KNOWN, imitation, misspelt_name, with_same_texts
 
 _HEAD = "---\nname: {name}\ndescription: Tidies.\n---\n# Tidy\n"
 _RELIEF = [
@@ -77,6 +77,18 @@ def test_a_scan_says_whose_name_is_imitated(tmp_path: Path) -> None:
     (finding,) = scan_skill(folder).findings
     assert (finding.rule, finding.severity, finding.file, finding.line) == (IMITATES, "high", "SKILL.md", 2)
     assert finding.message == "the name 'mcp-bui1der' looks like 'mcp-builder' of anthropics"
+
+
+@pytest.mark.parametrize(("name", "known", "said"), [
+    ("Claude", {}, "reserved"), ("system", {}, "reserved"),
+    ("write-a-skill", {"write-a-skill": BUILT_IN}, "comes with Skillyard"),
+    ("write-a-skill", {"write-a-skill": "this catalog"}, ""), ("claude-notes", {}, ""),
+])  # fmt: skip
+def test_a_name_that_is_reserved_or_built_in_is_refused(tmp_path: Path, name: str, known: dict[str, str], said: str) -> None:
+    (tmp_path / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Tidies.\n---\nTidy.\n")
+    found = [one for one in scan_skill(tmp_path, known=known).findings if one.rule == IMITATES]
+    assert [one.severity for one in found] == ["high"] * bool(said)
+    assert all(said in one.message for one in found)
 
 
 def test_names_of_the_users_own_are_not_to_be_imitated_either(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.screen import FAILURE, OK, UsageProblem
+from skillyard.errors import HelpersBusy, InvalidConfiguration, SandboxUnavailable
 from skillyard.text import nearest, sanitize, shorten, single_line
 
 if TYPE_CHECKING:
@@ -46,32 +47,42 @@ def make_scanner(catalog: Catalog, skills: Callable[[], Iterable[Skill]] | None 
     """The scanner for a registry: open findings above the severity `info`, the most severe first, at most a hundred.
 
     Only what the user's own file suppresses is left out: a project may come from the author of the skill. Where that file says
-    so, what is to be installed is run in a sandbox and watched. Advice stops no install: where the scanner itself fails, that
-    is the finding. No name may imitate one of `skills`, by default those of the catalog.
+    so, what is to be installed is run in a sandbox and watched, too; that it could not be is a finding, and so is, a grave one,
+    that the scanner itself fails. No name may imitate one of `skills`, by default those of the catalog.
     """
 
     def scan(directory: Path) -> Sequence[Finding]:
-        from skillyard.scanner import at_least_severity, scan_skill, watch_skill, watches_installs
+        from skillyard.scanner import BUILT_IN, Finding, at_least_severity, scan_skill, watch_skill, watches_installs
 
         settings = catalog.configuration
+        watched, unwatched = None, list[Finding]()
         try:
-            watched = watch_skill(directory) if watches_installs(settings.user_scan, settings.user_file or "") else None
-            known = {skill.name.casefold(): "this catalog" for skill in (skills or catalog.all)()}
+            if watches_installs(settings.user_scan, settings.user_file or ""):
+                try:
+                    watched = watch_skill(directory)
+                except SandboxUnavailable as error:
+                    unwatched.append(_failed("not-all-read", f"nothing was watched: {error}"))
+            known = {
+                skill.name.casefold(): BUILT_IN if skill.source == "builtin" else "this catalog"
+                for skill in (skills or catalog.all)()
+            }
             suppressions = catalog.suppressions(user_only=True)
             report = scan_skill(directory, suppressions=suppressions, watched=watched, known=known)
+        except (HelpersBusy, InvalidConfiguration):
+            raise  # it has nothing to do with the skill
         except Exception as error:
-            return (_failed(error),)
-        return at_least_severity(report.open, "low")[:_KEPT]
+            return (_failed("not-scanned", f"nothing was looked for: {error}"),)
+        return (*unwatched, *at_least_severity(report.open, "low"))[:_KEPT]
 
     return scan
 
 
-def _failed(error: Exception) -> Finding:
-    """A finding that says that nothing was looked for, and why."""
+def _failed(rule_name: str, what: str) -> Finding:
+    """A finding that says what was not done, and why."""
     from skillyard.scanner import RULES, Finding
 
-    rule = RULES["not-all-read"]
-    summary = shorten(single_line(f"nothing was looked for: {error}"), 200)
+    rule = RULES[rule_name]
+    summary = shorten(single_line(what), 200)
     return Finding(rule.id, rule.severity, summary, rule.why, "SKILL.md", 1, 1, "", "fix what it names, then `skillyard scan`")
 
 

@@ -95,6 +95,8 @@ class Candidate:
     links: tuple[KeptLink, ...] = ()
     """What its text tells to fetch, where that was looked at; `link_contents` are the bytes by SHA-256."""
     link_contents: Mapping[str, bytes] = field(default_factory=dict)
+    accepted: tuple[Mapping[str, object], ...] = ()
+    """The findings that would have stopped it, and that whoever installs it accepts."""
 
     @property
     def link_digests(self) -> dict[str, str]:

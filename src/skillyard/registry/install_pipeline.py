@@ -54,6 +54,7 @@ from skillyard.registry.powers import installed_powers
 from skillyard.registry.requirements import without_skills
 from skillyard.registry.source_host_policy import KEPT_KINDS
 from skillyard.registry.upgrade_checks import (
+    FindingPolicy,
     accept_replacements,
     beside_edit,
     consent_required,
@@ -100,8 +101,7 @@ class InstallPipeline:
     fetcher: Fetcher
     unmet: Callable[[str, Requirements], tuple[str, ...]]
     scanner: Scanner | None = None
-    stops: frozenset[str] = frozenset()
-    """The severities at which a finding stops an install."""
+    finding_policy: FindingPolicy = field(default_factory=FindingPolicy)
     limits: PackageLimits = field(default_factory=PackageLimits)
     signers: SignerPolicy = field(default_factory=SignerPolicy)
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
@@ -160,7 +160,7 @@ class InstallPipeline:
         if self.scanner is not None:
             with log.step("scan", 65):
                 candidates = [replace(one, findings=_findings(self, self.scanner, one)) for one in candidates]
-                refuse_grave_findings(self.records.read, candidates, self.stops, request.accept)
+                candidates = refuse_grave_findings(self.records.read, candidates, self.finding_policy, request.accept)
         if self.links is None:
             candidates = [self.with_links(candidate) for candidate in candidates]
         else:
@@ -582,7 +582,7 @@ def _check_refusals(
         with _noting(refusals):
             refuse_replacements([change], accept_signer=False, accept_source=False)
     with _noting(refusals):
-        refuse_grave_findings(pipeline.records.read, [candidate], pipeline.stops, ())
+        refuse_grave_findings(pipeline.records.read, [candidate], pipeline.finding_policy, ())
     return candidate, tuple(refusals)
 
 

@@ -164,6 +164,10 @@ _ALLOWED_TRANSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
 """From which states a version may come into a state."""
 
 
+_MOST_ACCEPTED: Final = 20
+"""How many accepted findings the audit log names."""
+
+
 class RegistryRecords:
     """The records of one database: definitions and versions are written here; `read` reads them, `logs` are of operations."""
 
@@ -197,6 +201,10 @@ class RegistryRecords:
             )  # fmt: skip
             if waits:
                 self._ask_approval(connection, candidate.skill_id, candidate.digest, waits, self.logs.actor)
+            if candidate.accepted:
+                found = [f"{one['rule']} {one['file']}:{one['line']}" for one in candidate.accepted[:_MOST_ACCEPTED]]
+                details = {"findings": found, "digest": candidate.digest}
+                self.logs.audit(connection, "accept", f"{candidate.skill_id}@{version}", "success", details)
 
     def ask_approval(self, skill_id: str, digest: str, reasons: Collection[str]) -> None:
         """Let a content wait for approval, in the name of the current actor; one that was asked about stays as it is."""

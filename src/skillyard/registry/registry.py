@@ -54,6 +54,7 @@ from skillyard.registry.requirements import SkillDependencies, unmet_skill_requi
 from skillyard.registry.source_fetcher import SourceFetcher, source_of_version
 from skillyard.registry.source_host_policy import LinkFetcher
 from skillyard.registry.upgrade_checks import (
+    FindingPolicy,
     edited_version,
     refuse_replacements,
     rollback_replacements,
@@ -536,8 +537,7 @@ class Registry:
         return self._followed(report)
 
     def _pipeline(self) -> InstallPipeline:
-        from skillyard.scanner import stopping_severities  # the operator's own file decides what stops an install, no project's
-
+        policy = FindingPolicy.read(*self._scan_settings) if self._scanner is not None else FindingPolicy()
         return InstallPipeline(
             self.storage.versions,
             self.storage.operations,
@@ -545,7 +545,7 @@ class Registry:
             self._fetcher,
             partial(unmet_skill_requirements, self.records.read, self.installed.servers, others=self.others),
             self._scanner,
-            stopping_severities(*self._scan_settings) if self._scanner is not None else frozenset(),
+            policy,  # of the operator's own file, no project's
             signers=self._signers,
             approval=self.approvals.policy,
             keep=self.versions.keep,

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from skillyard.access import SCOPES, may_approve
 from skillyard.errors import (
     ConsentRequired,
     GraveFindings,
+    PermissionDenied,
     SignerChanged,
     SkillExists,
     SourceChanged,
@@ -27,6 +29,7 @@ from skillyard.packages import Source, find_skills, read_signature, shown_addres
 from skillyard.registry.model import SkillVersion, SourceReplacement
 from skillyard.registry.powers import NO_POWERS, PowerChange, installed_powers
 from skillyard.registry.version_files import NO_STORE_HINT
+from skillyard.settings_reader import SettingsReader
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -133,21 +136,52 @@ _SHOWN_FINDINGS: Final = 3
 _CODE_HOST: Final = "github.com"
 
 
+@dataclass(frozen=True, slots=True)
+class FindingPolicy:
+    """What the operator's `[scan]` says of findings at an install: the severities in `stops` refuse it.
+
+    `accept_by` are the scopes and the names of keys of which one is enough to accept them; without any whoever may install may.
+    """
+
+    stops: frozenset[str] = frozenset()
+    accept_by: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, table: Mapping[str, object], file: str) -> FindingPolicy:
+        """The policy of a table `[scan]` in a settings file. Raises InvalidConfiguration: it says what cannot be meant."""
+        from skillyard.scanner import accepting_callers, stopping_severities
+
+        callers = accepting_callers(table, file)
+        if unknown := [one for one in callers if ":" in one and one not in SCOPES]:
+            expected = f"names of keys and scopes ({', '.join(SCOPES)})"
+            raise SettingsReader(file).wrong("scan.accept-by", expected, unknown[0])
+        return cls(stopping_severities(table, file), callers)
+
+
 def refuse_grave_findings(
-    records: RecordReader, candidates: Sequence[Candidate], stops: Collection[str], accept: Collection[str]
-) -> None:
-    """Refuse what the scanner found and the operator's policy stops; what the current version has too is no news.
+    records: RecordReader, candidates: Sequence[Candidate], policy: FindingPolicy, accept: Collection[str]
+) -> list[Candidate]:
+    """The candidates, with the grave findings that are accepted; what the current version has too is no news.
 
     Raises:
-        GraveFindings: a finding of one of the severities in `stops`, by none of the rules in `accept`.
+        GraveFindings: a finding that the policy stops, by none of the rules in `accept`.
+        PermissionDenied: it is by one of them, and the current actor may accept no finding.
     """
     grave: list[dict[str, object]] = []
+    judged = []
     for candidate in candidates:
-        found = [one for one in candidate.findings if one.get("severity") in stops and one.get("rule") not in accept]
-        known = {_finding_key(one) for one in records.findings(candidate.skill_id)} if found else set()
-        grave += [{"skill_id": candidate.skill_id, **one} for one in found if _finding_key(one) not in known]
+        stopped = [one for one in candidate.findings if one.get("severity") in policy.stops]
+        known = {_finding_key(one) for one in records.findings(candidate.skill_id)} if stopped else set()
+        news = [one for one in stopped if _finding_key(one) not in known]
+        judged.append(replace(candidate, accepted=tuple(one for one in news if one.get("rule") in accept)))
+        grave += [{"skill_id": candidate.skill_id, **one} for one in news if one.get("rule") not in accept]
     if not grave:
-        return
+        if policy.accept_by and any(one.accepted for one in judged) and not may_approve(policy.accept_by):
+            needed = " or ".join(policy.accept_by)
+            raise PermissionDenied(
+                f"accepting what the scanner found needs {needed}", hint="nothing was changed; ask somebody who may install it"
+            )
+        return judged
     rules = list(dict.fromkeys(str(one["rule"]) for one in grave))
     shown = grave[:_SHOWN_FINDINGS]
     lines = [f"{one['skill_id']}/{one['file']}:{one['line']} {one['rule']}: {one['message']}" for one in shown]

@@ -27,13 +27,23 @@ from skillyard.scanner.finding import (
     WatchReport,
     at_least_severity,
 )
-from skillyard.scanner.rules import RULES, Suppression, read_suppressions, stopping_severities, to_sarif, watches_installs
+from skillyard.scanner.names import BUILT_IN
+from skillyard.scanner.rules import (
+    RULES,
+    Suppression,
+    accepting_callers,
+    read_suppressions,
+    stopping_severities,
+    to_sarif,
+    watches_installs,
+)
 from skillyard.scanner.scan import scan_skill
 
 if TYPE_CHECKING:
     from skillyard.scanner.watch import watch_skill
 
 __all__ = [
+    "BUILT_IN",
     "LINK",
     "NEVER_PACKED",
     "NOT_TEXT",
@@ -50,6 +60,7 @@ __all__ = [
     "Suppression",
     "WatchReport",
     "WatchedCommand",
+    "accepting_callers",
     "at_least_severity",
     "read_suppressions",
     "scan_skill",

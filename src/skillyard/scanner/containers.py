@@ -35,6 +35,10 @@ _OFFICE_TEXT: Final = re.compile(
     r"^(?:word/(?:document|comments|footnotes|endnotes|header\d*|footer\d*)|ppt/(?:slides/slide|notesSlides/notesSlide|comments/comment)\d*|xl/(?:sharedStrings|worksheets/sheet\d+|comments\d*)|docProps/(?:core|app|custom)"
     r"|content|meta)\.xml$"
 )
+_OFFICE: Final = ("[Content_Types].xml", "mimetype", "word/document.xml", "xl/workbook.xml", "ppt/presentation.xml")
+"""Members of which one makes an archive an office document."""
+_OFFICE_FORMS: Final = (".xml", ".rels", ".vml", ".emf", ".wmf", ".ttf", ".otf", ".odttf", ".fntdata", "/mimetype", "mimetype")
+"""Members of one that say how it looks; others, such as pictures and what is embedded, are read like files."""
 _BREAK: Final = re.compile(r"</(?:w:p|a:p|si|row|text:p|text:h|dc:\w{1,20}|cp:\w{1,20})>")
 _TAG: Final = re.compile(r"<[^<>]{0,4000}>")
 _UNREADABLE: Final = (b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
@@ -70,9 +74,12 @@ class Contents:
 def unpack(name: str, data: bytes) -> Contents | None:
     """What is inside a file; None when it is nothing that holds others, and no picture with text."""
     contents = Contents()
-    if data.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8")):
+    if data.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")):
         text = "\n".join(_picture_text(data)).strip()
         if text:
+            contents.members.append(Member(f"{name}!text", text.encode("utf-8", "replace")[:LARGEST_MEMBER], prose=True))
+    elif data.startswith(b"%PDF"):
+        if text := "\n".join(_pdf_text(data)).strip():
             contents.members.append(Member(f"{name}!text", text.encode("utf-8", "replace")[:LARGEST_MEMBER], prose=True))
     elif data.startswith(_UNREADABLE):
         return Contents(sealed="it is packed in a format that is not opened here")
@@ -84,15 +91,33 @@ def unpack(name: str, data: bytes) -> Contents | None:
         try:
             read(name, data, contents)
         except _ERRORS as error:
+            if data.startswith(b"\x1f\x8b") and not contents.members:
+                return _gzip(name, data)
             contents.unread.append(f"the archive cannot be read: {type(error).__name__}")
     return contents if readers or contents.members else None
+
+
+def _gzip(name: str, data: bytes) -> Contents:
+    """One file that is packed by itself."""
+    contents = Contents()
+    try:
+        text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data, LARGEST_MEMBER + 1)
+    except zlib.error as error:
+        contents.unread.append(f"it cannot be unpacked: {type(error).__name__}")
+        return contents
+    inner = name.rpartition("/")[2].removesuffix(".gz") or "content"
+    contents.hides = len(text) > LARGEST_MEMBER and reading_rank(inner) < _ORDINARY
+    if contents.hides:
+        contents.unread.append("too much is in it")
+    _keep(name, inner, text, contents, office=False)
+    return contents
 
 
 def _zip(name: str, data: bytes, contents: Contents) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = archive.infolist()
         names = {entry.filename for entry in entries[:MOST_MEMBERS]}
-        office = "[Content_Types].xml" in names or "mimetype" in names
+        office = not names.isdisjoint(_OFFICE)
         contents.macros = any(word in entry.filename.lower() for entry in entries[:MOST_MEMBERS] for word in _MACROS)
         entries.sort(key=lambda entry: reading_rank(entry.filename))
         for number, entry in enumerate(entries):
@@ -100,15 +125,16 @@ def _zip(name: str, data: bytes, contents: Contents) -> None:
                 contents.unread.append("too much is in it")
                 contents.hides = not office and reading_rank(entry.filename) < _ORDINARY
                 return
-            if entry.is_dir() or (
-                office and not _OFFICE_TEXT.match(entry.filename) and not entry.filename.startswith("customXml/")
-            ):
+            text = bool(_OFFICE_TEXT.match(entry.filename)) or entry.filename.startswith("customXml/")
+            if entry.is_dir() or (office and not text and entry.filename.endswith(_OFFICE_FORMS)):
                 continue
             if entry.flag_bits & 1:
                 contents.sealed = f"{entry.filename[:80]} needs a password"
                 continue
             with archive.open(entry) as member:
-                _keep(name, entry.filename, member.read(min(LARGEST_MEMBER, contents.left) + 1), contents, office=office)
+                _keep(
+                    name, entry.filename, member.read(min(LARGEST_MEMBER, contents.left) + 1), contents, office=office and text
+                )
 
 
 def _tar(name: str, data: bytes, contents: Contents) -> None:
@@ -138,11 +164,17 @@ def _keep(outer: str, inner: str, data: bytes, contents: Contents, *, office: bo
 
 
 def _picture_text(data: bytes) -> Iterator[str]:
-    """Comments and text chunks of a PNG, JPEG or GIF."""
+    """Comments and text chunks of a PNG, JPEG, GIF or WebP, and what stands behind a picture."""
     if data.startswith(b"\x89PNG"):
         yield from _png_text(data)
+        yield from _words(data[data.rfind(b"IEND") + 8 :])
+    elif data.startswith(b"RIFF"):
+        for kind in (b"EXIF", b"XMP "):
+            if (at := data.find(kind, 12)) >= 0:
+                yield from _words(data[at + 8 : at + 8 + int.from_bytes(data[at + 4 : at + 8], "little")])
     elif data.startswith(b"\xff\xd8"):
         yield from _jpeg_text(data)
+        yield from _words(data[data.rfind(b"\xff\xd9") + 2 :])
     else:
         at = data.find(b"!\xfe")
         for _ in range(20):
@@ -187,6 +219,37 @@ def _chunk_text(kind: bytes, body: bytes, most: int) -> str:
 _WORDS: Final = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xfe]{24,4000}")
 
 
+_STREAM: Final = re.compile(rb"stream\r?\n")
+_SHOWN: Final = re.compile(
+    rb"\[((?:[^\[\]\\]|\\.){0,4000})\]\s{0,3}TJ|\(((?:[^()\\]|\\.){0,4000})\)\s{0,3}(?:Tj|')|\b(?:T\*|Td|TD)\b"
+)
+_PIECE: Final = re.compile(rb"\(((?:[^()\\]|\\.){0,4000})\)")
+_MOST_STREAMS: Final = 400
+
+
+def _pdf_text(data: bytes) -> Iterator[str]:
+    """What the pages of a PDF show, where it is written in letters and not in numbers of a font's own."""
+    left = MOST_UNPACKED
+    for number, start in enumerate(_STREAM.finditer(data)):
+        if number == _MOST_STREAMS or left <= 0:
+            return
+        try:
+            page = zlib.decompressobj().decompress(data[start.end() : start.end() + LARGEST_MEMBER], min(left, LARGEST_MEMBER))
+        except zlib.error:
+            continue
+        left -= len(page)
+        if b"BT" in page:
+            pieces = (
+                b"".join(_PIECE.findall(one[1])) if one[1] is not None else one[2] or b"\n" for one in _SHOWN.finditer(page)
+            )
+            yield b"".join(pieces).decode("latin-1")
+
+
+def _words(data: bytes) -> Iterator[str]:
+    """What reads like text in some bytes."""
+    return (match[0].decode("utf-8", "replace") for match in _WORDS.finditer(data[:LARGEST_MEMBER]))
+
+
 def _jpeg_text(data: bytes) -> Iterator[str]:
     at = 2
     for _ in range(200):
@@ -197,5 +260,5 @@ def _jpeg_text(data: bytes) -> Iterator[str]:
         if data[at + 1] == 0xFE:
             yield body.decode("utf-8", "replace")
         elif data[at + 1] == 0xE1:
-            yield from (match[0].decode("utf-8", "replace") for match in _WORDS.finditer(body))
+            yield from _words(body)
         at += 2 + max(length, 2)

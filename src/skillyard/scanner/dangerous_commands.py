@@ -198,7 +198,7 @@ OBFUSCATION_PATTERNS: Final = (
     pattern("scrambled-code", r"(?:\$\{?IFS\}?[^\s]{1,20}){3}", "$ifs", "${ifs"),
     pattern("known-test-virus", r"EICAR-STANDARD-ANTIVIRUS-TEST-FILE!\$H\+H\*", "eicar"),
 )  # fmt: skip
-_BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{40,}={0,2}(?![A-Za-z0-9+/=])")
+_BASE64: Final = re.compile(r"(?:(?<![A-Za-z0-9+/=_-])|(?<=\w=))[A-Za-z0-9+/_-]{40,}={0,2}(?![A-Za-z0-9+/=])")
 _HEX: Final = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){30,}(?![0-9A-Za-z])")
 _MOST: Final = 40
 _LONGEST: Final = 20_000
@@ -247,8 +247,19 @@ _ALIAS: Final = re.compile(
 )
 _INDEXED: Final = re.compile(r"(?<=[\w$)])\[\s{0,3}(\w{1,40})\s{0,3}\]")
 _REQUIRED: Final = re.compile(r"\brequire\(\s{0,3}(\w{1,40})\s{0,3}\)")
-_GLOBAL: Final = re.compile(r"\b(?:globalThis|global|window)\.(?=(?:fetch|eval|Function)\b)")
+_GLOBAL: Final = re.compile(
+    r"\b(?:globalThis|global|window|self)\.(?=(?:fetch|eval|Function)\b)|\(\s{0,2}\w{1,10}\s{0,2},\s{0,2}(?=eval\s{0,2}\)\s{0,2}\()"
+)
+_INDIRECT: Final = re.compile(r"\beval\s{0,2}\)\s{0,2}\(")
 _CALLED: Final = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]{0,40})\(")
+_ESCAPED: Final = re.compile(r"(?:\\(?:x[0-9a-fA-F]{2}|0?[0-7]{3})){4,2000}")
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|0?([0-7]{3}))")
+_DOLLAR_QUOTED: Final = re.compile(r"\$'([^'\n]{1,2000})'")
+_OTHER_NAME: Final = re.compile(
+    r"(?:^|[;&]\s{0,3})alias\s{1,3}([A-Za-z_]\w{0,30})=[\"']?(curl|wget|nc|(?:ba|z)?sh|python3?|node|base64|eval|source)\b",
+    re.MULTILINE,
+)
+_COMMAND: Final = re.compile(r"(?:(?<=^)|(?<=[;&|(]))([ \t]{0,20})([A-Za-z_]\w{0,30})(?=[ \t])", re.MULTILINE)
 _SPLIT_WORD: Final = re.compile(r"(?<=[A-Za-z])(?:''|\"\"|\\)(?=[a-z])")
 _SET: Final = re.compile(r"(?:^|[;&]\s{0,3})([A-Za-z_]\w{0,30})=[\"']?([A-Za-z/:.-]{1,20})[\"']?(?=\s|;|$)", re.MULTILINE)
 _ADJACENT: Final = re.compile(r"(?:\$\{?\w{1,30}\}?){2,20}")
@@ -264,12 +275,21 @@ def written_out(source: SourceText) -> SourceText | None:
         plain = _javascript_written_out(source.text)
     elif source.language == "shell":
         known = dict(_SET.findall(source.text))
-        plain = _SPLIT_WORD.sub("", source.text)
+        plain = _ESCAPED.sub(_unescaped, source.text) if "\\" in source.text else source.text
+        plain = _SPLIT_WORD.sub("", _DOLLAR_QUOTED.sub(r"\1", plain) if plain is not source.text else plain)
+        if others := dict(_OTHER_NAME.findall(plain)):
+            plain = _COMMAND.sub(lambda match: f"{match[1]}{others.get(match[2], match[2])}", plain)
         if len(known) > 1:
             plain = _ADJACENT.sub(lambda match: _EXPANDED.sub(lambda one: known.get(one[1], one[0]), match[0]), plain)
     else:
         return None
     return None if plain == source.text else replace(source, text=plain, origin="put together from pieces")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """Letters that are written as numbers, as what they are; a line break, which would move the lines, as a space."""
+    letters = (chr(int(one[1], 16) if one[1] else int(one[2], 8) & 0xFF) for one in _ESCAPE.finditer(match[0]))
+    return "".join(" " if letter == "\n" else letter for letter in letters)
 
 
 def _javascript_written_out(code: str) -> str:
@@ -282,6 +302,7 @@ def _javascript_written_out(code: str) -> str:
         plain = _INDEXED.sub(lambda match: f".{words[match[1]]}" if match[1] in words else match[0], plain)
         plain = _REQUIRED.sub(lambda match: f"require('{words[match[1]]}')" if match[1] in words else match[0], plain)
     plain = _GLOBAL.sub("", plain)
+    plain = _INDIRECT.sub("eval(", plain)
     if functions := {own or other: function or given for own, function, given, other in _ALIAS.findall(plain)}:
         plain = _CALLED.sub(lambda match: f"{functions.get(match[1], match[1])}(", plain)
     return plain
@@ -350,8 +371,8 @@ CREDENTIAL_RULES: Final = (
 PUBLIC_ADDRESS: Final = r"(?!0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|198\.1[89]\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.|22[4-9]\.|2[3-5]\d\.|1\.[01]\.[01]\.1|9\.9\.9\.9|8\.8\.[48]\.[48]|1\.2\.3\.4)(?:\d{1,3}\.){3}\d{1,3}"
 """A numeric address that is reached over the internet, and stands in no documentation."""
 CREDENTIAL_FILES: Final = (
-    r"\.ssh/(?:id_\w+|identity|\*|config\b)|\.aws/(?:credentials|config\b)|\.netrc\b|\.kube/config\b|\.docker/config\.json|\.config/gcloud\b|\.azure/\w+"
-    r"|\.pypirc\b|\.git-credentials\b|\.gnupg\b|\.config/gh/hosts|\.claude/\.credentials|\.codex/auth\.json|\.cargo/credentials"
+    r"\.ssh[/\\]{1,2}(?:id_\w+|identity|\*|config\b)|\.aws[/\\]{1,2}(?:credentials|config\b)|\.netrc\b|\.kube[/\\]{1,2}config\b|\.docker[/\\]{1,2}config\.json|\.config[/\\]{1,2}gcloud\b|\.azure[/\\]{1,2}\w+"
+    r"|\.pypirc\b|\.git-credentials\b|\.gnupg\b|\.config[/\\]{1,2}gh[/\\]{1,2}hosts|\.claude[/\\]{1,2}\.credentials|\.codex[/\\]{1,2}auth\.json|\.cargo[/\\]{1,2}credentials"
     r"|\.(?:bash|zsh)_history\b|/etc/(?:shadow|sudoers|master\.passwd)\b|\.password-store\b|\.electrum\b|\.bitcoin/wallet|wallet\.dat\b"
     r"|(?:Chrome|Chromium|Firefox|Brave-Browser)[\w/ .\\-]{0,60}(?:Login Data|Cookies|logins\.json|key4\.db)|cookies\.sqlite\b|\.vault-token\b"
     r"|\bauth-profiles\.json\b|\.terraform\.d/credentials|\.npmrc\b(?=[^\n]{0,40}(?:token|auth|cat|read))|/proc/(?:self|\d+|\*)/environ\b"

@@ -6,10 +6,12 @@ Hidden are characters that nobody sees, that turn the direction of reading, or t
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from skillyard.scanner.dangerous_commands import CREDENTIAL_FILES
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
 from skillyard.scanner.sources import Hit, SourceText, evidence_of
@@ -73,6 +75,13 @@ _PROSE: Final = (
         "ignore", "disregard", "forget", "discard",
     ),
     pattern("prompt-override", r"(?:忽略|无视|忘记|不要理会)[^\n。]{0,8}(?:之前|以上|先前|前面|所有|系统)[^\n。]{0,8}(?:指令|指示|规则|提示|要求|设定)", "忽略", "无视", "忘记", "不要理会"),
+    pattern("prompt-override", r"(?:ignorier\w{0,3}|missachte\w{0,2}|vergiss|vergessen sie)[^\n.]{0,20}?(?:vorherig|bisherig|obig|früher|vorangegangen|vorhergehend)\w{0,3}[^\n.]{0,10}?(?:anweisung|regel|instruktion|vorgabe|befehl)", "ignorier", "missachte", "vergiss", "vergessen sie"),
+    pattern("prompt-override", r"\b(?:ignor(?:e|ez|er)|oublie[zr]?)\b[^\n.]{0,25}?(?:instructions?|consignes|règles|directives)[^\n.]{0,12}?(?:précédente|antérieure|ci-dessus|du système)", "précédente", "antérieure", "ci-dessus", "du système"),
+    pattern("prompt-override", r"\b(?:ignor[ae]n?|olvid[ae]n?|descart[ae]n?|dimentica(?:te)?|ignorate)\b[^\n.]{0,25}?(?:instrucciones|reglas|órdenes|indicaciones|istruzioni|regole)[^\n.]{0,12}?(?:anteriores|previas|precedenti|del? sistema)", "anteriores", "previas", "precedenti", "sistema"),
+    pattern("prompt-override", r"\b(?:ignor[ae]m?|esqueç[ao]m?|desconsider[ae]m?)\b[^\n.]{0,25}?(?:instruções|regras|ordens)[^\n.]{0,12}?(?:anteriores|prévias|do sistema)", "instruções", "regras", "ordens"),
+    pattern("prompt-override", r"(?:игнорируй|забудь|не обращай)(?:те)?[^\n.]{0,25}?(?:предыдущ|прежни|вышеуказанн|системн)\w{1,4}[^\n.]{0,12}?(?:инструкци|указани|правил|команд)", "игнорируй", "забудь", "не обращай"),
+    pattern("prompt-override", r"(?:以前|これまで|上記|前)の[^\n。]{0,8}(?:指示|命令|ルール|規則)[^\n。]{0,10}(?:無視|忘れ)", "指示", "命令", "ルール", "規則"),
+    pattern("prompt-override", r"(?:이전|위의|앞선|기존)[^\n.]{0,6}(?:지시|명령|규칙|지침)[^\n.]{0,10}(?:무시|잊)", "지시", "명령", "규칙", "지침"),
     pattern(
         "role-takeover",
         r"\byou are (?:now |no longer )(?:in |an? |the |bound |restricted |limited |operating )?[^\n.]{0,30}?\b(?:DAN|developer mode|debug mode|god mode"
@@ -113,10 +122,15 @@ _PROSE: Final = (
         "silently", "secretly", "covertly", "quietly", "stealthily",
     ),
     pattern("hide-from-user", r"\b(?:keep|hide|conceal)\b[^\n.]{0,30}?\b(?:secret|hidden|invisible|confidential)? ?from (?:the |your )?(?:users?|humans?|operator|owner)\b(?!-)", "from the", "from user", "from your", "from human"),
+    pattern("hide-from-user", r"\b(?:sage?|sagt|verrate?|teile?|informiere?|melde)n?\b[^\n.]{0,20}?\b(?:dem|den|der) (?:benutzer|nutzer|anwender)\w{0,3}[^\n.]{0,12}?\b(?:nichts|nicht)\b", "benutzer", "nutzer", "anwender"),
+    pattern("hide-from-user", r"\b(?:ne |n['’]en )(?:le |la |lui |rien )?(?:dis|dites|parle[zr]?|informe[zr]?|mentionne[zr]?|révèle[zr]?)\b[^\n.]{0,20}?(?:pas|rien|jamais)[^\n.]{0,10}?l['’]utilisateur", "utilisateur"),
+    pattern("hide-from-user", r"\b(?:no (?:se )?(?:lo |le )?(?:digas?|informes?|menciones?|reveles?|cuentes?)|não (?:conte|diga|informe|mencione|revele|mostre))\b[^\n.]{0,20}?\b(?:al|a los|ao|aos) (?:usuarios?|usuários?|utilizador)", "usuari", "usuári", "utilizador"),
+    pattern("hide-from-user", r"не (?:сообщай|говори|рассказывай|показывай)(?:те)?[^\n.]{0,20}?пользовател", "пользовател"),
+    pattern("hide-from-user", r"ユーザー?(?:に|には)[^\n。]{0,12}(?:知らせない|伝えない|言わない|教えない|報告しない)|사용자(?:에게|한테)[^\n.]{0,12}(?:알리지|말하지|보고하지)", "ユーザ", "사용자"),
     pattern("hide-from-user", r"(?:不要|切勿|别|不得)(?:(?:告诉|告知|通知|提醒)用户|让用户(?:知道|发现|察觉))", "用户"),
     pattern(
         "send-away",
-        rf"\b(?:send|upload|post|forward|transmit|exfiltrate|leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?<!only )(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
+        rf"\b(?:send|upload|post|forward|transmit|(?<!you )exfiltrate|(?<!you )leak|e-?mail|deliver)(?:s|ing)?\b[^\n]{{0,40}}?\b(?:{_VALUABLES}|{_TALK})[^\n]{{0,50}}?\b(?<!only )(?:to|at|via)\b[^\n]{{0,15}}?{_TO}",
         "send", "upload", "post", "forward", "transmit", "exfiltrate", "leak", "mail", "deliver",
     ),
     pattern("send-away", r"\bexfiltrate (?:to|via|it|them|the (?:data|files?|contents?|secrets?|result))\b", "exfiltrate"),
@@ -183,6 +197,12 @@ _PROSE: Final = (
         r"\b(?:execute|run(?! along)|perform|follow|obey)\b[^\n.]{0,40}?\bwithout (?:any )?(?:verification|verifying|question(?:ing)?|hesitation|review(?:ing)?|inspect(?:ing|ion)|reading|validation|checking)\b",
         "without",
     ),
+    pattern(
+        "unverified-execution",
+        r"\b(?:decode|decrypt|decipher|deobfuscate|unscramble|read|reverse)\b (?:the |this |these |it |following )[^\n.]{0,60}?\b(?:and|then)\b[^\n.]{0,12}?\b(?:follow|obey|carry out|do) (?:it|them|what)\b",
+        "decode", "decrypt", "decipher", "deobfuscate", "unscramble", "reverse", "read",
+    ),
+    pattern("unverified-execution", r"\bread\b[^\n.]{0,30}?\bbackwards?\b[^\n.]{0,20}?\b(?:and|then)\b[^\n.]{0,12}?\b(?:do|follow|execute|obey)\b", "backward"),
 )  # fmt: skip
 _COMMENT: Final = (
     pattern(
@@ -207,6 +227,18 @@ _QUOTES: Final = "\"'`“”‘’「」|"
 _REFUSING: Final = re.compile(r"do not|don'?t|never|must not|不要|切勿|别|不得", re.IGNORECASE)
 """A match that refuses by itself: what stands before it turns nothing round."""
 _LISTED: Final = re.compile(r"[ \t>]*(?:[-*+•|]|\d{1,3}[.)])")
+
+
+_STYLED: Final = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff\u24b6-\u24e9]{2,}")
+_SPACED: Final = re.compile(r"(?<![^\s])(?:\w {1,3}){10,4000}\w(?![^\s.,;:!?])")
+
+
+def in_plain_letters(source: SourceText) -> SourceText | None:
+    """A text whose letters are drawn wide, bold or in circles, or stand apart, in plain ones, on the same lines; None for others."""
+    text = source.text
+    text = _STYLED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    text = _SPACED.sub(lambda match: re.sub(r"(?<=\w) (?=\w(?: |$))", "", match[0]), text) if "  " in text else text
+    return None if text == source.text else replace(source, text=text, origin="in plain letters")
 
 
 def find_injection(source: SourceText) -> Iterator[Hit]:
@@ -248,6 +280,26 @@ def _collected_and_sent(text: str) -> Iterator[Hit]:
             before[max(0, collected.start() - 60) : collected.start()]
         ):
             yield Hit("send-away", sent.start(), "the text tells the model to collect secrets and send what it found", relief=1)
+
+
+_TAKES_KEYS: Final = pattern(
+    "send-away",
+    rf"\b(?:read|open|load|copy|take|get|cat|include|collect|grab)\b[^\n]{{0,60}}?(?:{CREDENTIAL_FILES})",
+    ".ssh", ".aws", "netrc", ".kube", ".docker", "gcloud", "pypirc", ".git-cred", "gnupg", "_history", "/etc/", "wallet", "cookies", "auth", "login data",
+)  # fmt: skip
+_POSTS: Final = pattern(
+    "send-away",
+    r"\b(?:post|send|upload|submit|forward|transmit)\b [^\n.]{1,60}?\bto\b[ `\"'*]{1,4}https?://(?!localhost|127\.|\[|<|\{|\$)",
+    "http",
+)
+
+
+def step_of(source: SourceText, *, sends: bool) -> int | None:
+    """Where a text tells to read keys, or with `sends` to send something to an address; None where it does not."""
+    if source.role not in ("prose", "comment"):
+        return None
+    offsets = (hit.offset for hit in find(source, (_POSTS if sends else _TAKES_KEYS,)))
+    return next((at for at in offsets if not _REFUSES.search(source.text[max(0, at - 60) : at])), None)
 
 
 def _unwrapped(text: str) -> str:

@@ -47,6 +47,11 @@ WELL_KNOWN: Final[Mapping[str, str]] = MappingProxyType({
 })  # fmt: skip
 """Names that many people look for, and who owns them on the sites where skills are shared."""
 
+RESERVED: Final = frozenset(("anthropic", "assistant", "claude", "openai", "skillyard", "system", "user"))
+"""Names of who publishes models, of roles in a conversation and of this program, which a skill would speak for."""
+BUILT_IN: Final = "Skillyard"
+"""Whose the names are of skills that come with this program."""
+
 _LETTERS: Final = str.maketrans(
     "аеорсухіјѕһԁԛԝӏкмнтвгґοαενικρτυχηωвıɩǀ|10!",
     "aeopcyxijshdqwlkmhtbrroaevikptuxnwbiillloi",
@@ -98,7 +103,16 @@ def imitation(name: str, known: Mapping[str, str] = WELL_KNOWN) -> Imitation | N
 
 def imitated_names(source: SourceText, name: str, known: Mapping[str, str]) -> Iterator[Hit]:
     """The finding about the `name` of a SKILL.md, at its line."""
-    if found := imitation(name, known):
+    plain = name.strip().casefold()
+    if plain in RESERVED or known.get(plain) == BUILT_IN:
+        what = (
+            "reserved: it names a role, a vendor or this program"
+            if plain in RESERVED
+            else "that of a skill that comes with Skillyard"
+        )
+        at = re.search(r"^name\s{0,3}:", source.text, re.MULTILINE)
+        yield Hit(IMITATES, at.start() if at else 0, f"the name {name[:60]!r} is {what}")
+    elif found := imitation(name, known):
         at = re.search(r"^name\s{0,3}:", source.text, re.MULTILINE)
         owner = known[found.of]
         message = f"the name {name[:60]!r} {found.how} {found.of!r}" + (f" of {owner}" if owner else "")

@@ -209,7 +209,7 @@ def _runs(name: str) -> re.Pattern[str]:
     """What makes a saved file executable, runs or sources it."""
     escaped = re.escape(name)
     return re.compile(
-        rf"\b(?:ba|z|da)?sh (?:-\w+ )?[\"']?{escaped}|\bchmod [^\n]{{0,12}}[\"']?{escaped}|\bpython[0-9.]* [\"']?{escaped}"
+        rf"\b(?:ba|z|da)?sh (?:-\w+ )?[\"']?{escaped}|(?:^|[;&|][ \t]{{0,3}})\.[ \t]{{1,3}}[\"']?{escaped}|\bchmod [^\n]{{0,12}}[\"']?{escaped}|\bpython[0-9.]* [\"']?{escaped}"
         rf"|\bsource [\"']?{escaped}|^[ \t]*(?:sudo )?(?:\./)?{escaped}(?: |$)",
         re.MULTILINE,
     )
@@ -264,7 +264,7 @@ _SHELL_FLOW_PATTERNS: Final = (
     ),
     chain("machine-details-sent", _SENDER, (240, "\n|", r"(?:\$\(|`)\s{0,3}(?:uname|whoami|hostname|id|ifconfig|ip a(?:ddr)?|lscpu|sw_vers|systeminfo)\b(?! -s)"), words=("curl", "wget", "nc ")),
     pattern("data-in-names", r"(?<![\w-])(?:nslookup|dig|host|ping)\s[^\n|;@]{0,40}?(?<![\w.])\$\{?(?!domain|host|name|zone|sub|prefix|env|1)\w{1,40}\}?\.(?!\$)[a-z0-9-]{1,40}\.[a-z]", "nslookup", "dig", "host", "ping"),
-    pattern("secret-to-network", rf"(?:^|[;&|(]\s{{0,3}}){_DUMP}\s{{0,3}}(?:\|[^\n;|]{{0,100}}){{0,3}}\|\s{{0,3}}{_SENDER}", "env", "set", "export", "declare"),
+    pattern("secret-to-network", rf"(?:^[ \t]{{0,40}}|[;&|(]\s{{0,3}}){_DUMP}\s{{0,3}}(?:\|[^\n;|]{{0,100}}){{0,3}}\|\s{{0,3}}{_SENDER}", "env", "set", "export", "declare"),
     chain("secret-to-network", _SENDER, (240, "\n;|", rf"(?:\$\(|`)\s{{0,3}}{_DUMP}\b"), words=_WORDS),
 )  # fmt: skip
 
@@ -282,7 +282,9 @@ _SECRET_SHELL: Final = re.compile(
     re.IGNORECASE,
 )
 _SENDS_SHELL: Final = re.compile(rf"{_SENDER}[^\n]{{0,600}}")
-_JS_NAME: Final = r"(?:const|let|var)\s{1,3}\{?\s{0,3}([A-Za-z_$][\w$]{0,60})\s{0,3}\}?\s{0,3}(?::\s{0,3}[\w<>\[\], ]{1,60})?=\s{0,3}([^\n;]{0,400})"
+_JS_NAME: Final = (
+    r"(?:const|let|var)\s{1,3}\{?\s{0,3}([A-Za-z_$][\w$]{0,60})\s{0,3}\}?\s{0,3}(?::[^=\n;]{1,80})?=\s{0,3}([^\n;]{0,400})"
+)
 _ASSIGNS_JS: Final = re.compile(_JS_NAME)
 _SECRET_JS: Final = re.compile(
     rf"process\.env(?![.\[\w])|readFile(?:Sync)?\([^\n]{{0,160}}?(?:{CREDENTIAL_FILES})|Deno\.env\.toObject\(|keytar\.getPassword\(",
@@ -297,11 +299,22 @@ _HARVESTS_JS: Final = re.compile(
     r"\bObject\.(?:entries|keys)\(\s{0,3}process\.env\s{0,3}\)\s{0,20}\.(?:filter|forEach|reduce|map)\([^;]{0,120}?(?:key|secret|token|passw)",
     re.IGNORECASE,
 )
+_EACH_VARIABLE_JS: Final = re.compile(
+    r"\bfor\s{0,2}\(\s{0,2}(?:const|let|var)\s{1,2}[\w,\s\[\]]{1,40}?\s(?:of\s{1,2}Object\.(?:keys|entries|values)\(\s{0,2}process\.env\s{0,2}\)|in\s{1,2}process\.env)\s{0,2}\)"
+    r"|\bObject\.(?:keys|entries|values)\(\s{0,2}process\.env\s{0,2}\)\s{0,20}\.(?:map|forEach|reduce)\("
+)
+_WRITES_JS: Final = re.compile(
+    r"\b(?:writeFile(?:Sync)?|createWriteStream|copyFileSync|Bun\.write|writeTextFile)\(\s{0,3}([\"'`][^\"'`\n$]{2,120}[\"'`]|[A-Za-z_$][\w$]{0,60})\s{0,3}[,)]"
+)
+_STARTS_JS: Final = re.compile(
+    r"\b(?:exec|execSync|execFile|execFileSync|spawn|spawnSync|fork)\(\s{0,3}([\"'`][^\"'`\n$]{2,120}[\"'`]|[A-Za-z_$][\w$]{0,60})\s{0,3}[,)]"
+)
+_FETCHES_JS: Final = re.compile(r"(?<![\w.])fetch\(|\baxios\b|\bhttps?\.get\(|\barrayBuffer\(|\bgot\(")
 _LOOKS_UP_JS: Final = re.compile(
     r"\b(?:exec|execSync|spawn|spawnSync)\(\s{0,3}[`\"'][^`\"'\n]{0,20}?\b(?:nslookup|dig|host|ping)\b[^`\n]{0,40}?\$\{[^}\n]{1,60}\}\.[\w-]{1,60}\.[a-z]|\bdns(?:\.promises)?\.(?:lookup|resolve\w{0,5})\(\s{0,3}`\$\{[^}\n]{1,60}\}\.[\w-]{1,60}\.[a-z]"
 )
 _SENDS_JS: Final = re.compile(
-    r"(?:\bfetch\(|\baxios(?:\.\w{1,10})?\(|\bgot(?:\.\w{1,10})?\(|\b(?:https?|req|request|client|socket|ws|sock)\.(?:request|write|send|post|put|end)\(|\bsendBeacon\()"
+    r"(?:\bfetch\(|\baxios(?:\.\w{1,10})?\(|\bgot(?:\.\w{1,10})?\(|\b(?:https?|req|request|client|socket|ws|sock)\.(?:request|write|send|post|put|end)\(|\bhttps?(?:[\"']\s{0,2}\))?\.(?:get|request)\(|\bsendBeacon\()"
 )
 _FINDS_KEYS: Final = re.compile(
     r"\bfind\s[^\n|]{0,200}?-name\s{0,3}[\"']?(?:\*\.pem|\*\.key\b|id_[rd]sa|id_ed25519|credentials|\*\.p12|\*\.keystore|wallet)"
@@ -336,7 +349,7 @@ def find_flows(source: SourceText) -> Iterator[Hit]:
     elif source.language == "javascript":
         yield from _followed(source.text, _ASSIGNS_JS, _DECODES_JS, _RUNS_JS, _BEFORE_JS, "decoded-code")
         yield from _flows_in_javascript(source.text)
-    if source.language in ("shell", "powershell", "markdown", "text"):
+    if source.language in ("shell", "powershell", "markdown", "text", "data"):
         yield from _flows_in_shell(source)
 
 
@@ -356,6 +369,15 @@ def _flows_in_javascript(code: str) -> Iterator[Hit]:
     for expression, rule in ((_HARVESTS_JS, "environment-dump"), (_LOOKS_UP_JS, "data-in-names")):
         if match := expression.search(code):
             yield Hit(rule, match.start())
+    if (each := _EACH_VARIABLE_JS.search(code)) and _SENDS_JS.search(code, each.start()):
+        yield Hit("environment-dump", each.start(), "every variable of the environment is gone through, and something is sent")
+    if _FETCHES_JS.search(code):
+        written = {match[1].strip("\"'`") for match, _ in zip(_WRITES_JS.finditer(code), range(_MOST_CALLS), strict=False)}
+        started = (one for one, _ in zip(_STARTS_JS.finditer(code), range(_MOST_CALLS), strict=False))
+        if run := next((one for one in started if one[1].strip("\"'`") in written), None):
+            yield Hit(
+                "download-then-run", run.start(), "a file that is written is run, where something is downloaded", relief=1
+            )
 
 
 def _read_and_sent(code: str) -> Iterator[Hit]:

@@ -52,12 +52,14 @@ PREREQUISITE_RULES: Final = (
 
 _LINK: Final = r"https?://[^\s)>\]\"'`]{4,200}"
 _GET: Final = (
-    r"(?:download|install|get|fetch|grab|extract|unzip|unpack|archive|descarg\w{1,6}|herunterlad\w{0,4}|t[ée]l[ée]charge\w{0,3}|baixe|baixar|scarica\w{0,3}|скача\w{1,5}|загруз\w{1,5}"
-    r"|下载|下載|解压|解壓|ダウンロード|다운로드)"
+    r"(?:download|install|get|fetch|grab|extract|unzip|unpack|archive|descarg\w{1,6}|herunterlad\w{0,4}|herunter\b|entpack\w{0,4}|t[ée]l[ée]charge\w{0,3}|baixe|baixar|scarica\w{0,3}|скача\w{1,5}|загруз\w{1,5}"
+    r"|下载|下載|解压|解壓|ダウンロード|解凍|다운로드|압축)"
 )
 _OPENED_WITH: Final = (
     r"(?:extract|unzip|unpack|archive|zip|rar|7z)[^\n]{0,40}?\b(?:pass(?:word|code|phrase)?|pw|pwd)\b\s{0,2}(?:is\b|:|=|-)\s{0,2}[`\"'*]{0,3}[\w@#!.-]{3,40}"
     r"|\b(?:pass(?:word|code)?|pw)\b(?: (?:to|for) (?:the )?(?:extract\w{0,4}|unzip|unpack|archive|zip|open)[^\n:]{0,30})\s{0,2}(?:is\b|:|=)\s{0,2}[`\"'*]{0,3}[\w@#!.-]{3,40}"
+    r"|(?:extract|unzip|unpack|decompress|unlock|open)\w{0,3}\b[^\n]{0,60}?\b(?:with|using)\b[^\n]{0,20}?\b(?:pass(?:word|code|phrase)?|pw)\b[ :]{1,3}[`\"'*]{0,3}(?=[\w@#!.-]{0,40}\d)[\w@#!.-]{3,40}"
+    r"|(?:contraseña|passwort|kennwort|mot de passe|senha|паролем|password[ae]?|비밀번호|パスワード|密码|密碼)[ :]{0,3}[`\"'*«「]{0,3}(?=[a-z@#!.-]{0,30}\d)[a-z0-9@#!.-]{3,40}"
     r"|(?:contraseña|passwort|kennwort|mot de passe|senha|пароль)[^\n]{0,30}?[:=—-]\s{0,2}[`\"'*«]{0,3}[\w@#!.-]{3,40}"
     r"|(?:解压|解壓)?(?:密码|密碼)(?:为|是|：|:)\s{0,2}[`\"'*]{0,3}[\w@#!.-]{3,40}|パスワード(?:は|：|:)\s{0,2}[`\"'*]{0,3}[\w@#!.-]{3,40}"
 )
@@ -81,7 +83,7 @@ _REQUIRED: Final = (
 )
 
 _PROSE: Final = (
-    pattern("password-archive", _OPENED_WITH, "pass", "pw", "contraseña", "kennwort", "mot de passe", "senha", "пароль", "密码", "密碼", "パスワード"),
+    pattern("password-archive", _OPENED_WITH, "pass", "pw", "contraseña", "kennwort", "mot de passe", "senha", "парол", "密码", "密碼", "パスワード", "비밀번호"),
     pattern(
         "paste-into-terminal",
         rf"\b(?:copy|paste|execute|run)\b[^\n]{{0,80}}?\b(?:past(?:e|ing)|run|execut\w{{1,3}})\b[^\n]{{0,40}}?\b(?:in(?:to|side)?|on|from) (?:your |the |a )?(?:macOS |Mac |Windows |Linux )?{_TERMINAL}",
@@ -105,6 +107,16 @@ _PROSE: Final = (
     pattern(
         "remote-instructions",
         r"\b(?:follow|obey|execute|apply)\b[^\n.]{0,40}?\b(?:instructions?|directives?|commands?|orders)\b[^\n.]{0,40}?\b(?:at|from|on|in|returned by|served (?:at|by|from)|hosted (?:at|on))\b[^\n.]{0,20}?https?://",
+        "http",
+    ),
+    pattern(
+        "remote-instructions",
+        r"\b(?:fetch|download|load|read|open|visit|check|get|curl|retrieve|pull)\b[^\n]{0,80}?https?://[^\n]{4,160}?\b(?:and|then)\b[^\n.]{0,20}?\bdo (?:exactly |precisely |just )?(?:what(?:ever)?|as|everything) (?:it|they|that|the (?:page|file|text)) (?:says?|tells?|asks?|instructs?|contains?)",
+        "http",
+    ),
+    pattern(
+        "remote-instructions",
+        r"\b(?:instructions?|guidelines|rules|directives|policy|prompt)\b[^\n.]{0,40}?https?://[^\s]{4,160}[^\n]{0,80}?\b(?:load|read|fetch|open) (?:them|it)\b[^\n]{0,60}?\b(?:follow|obey|treat (?:them|it) as|as part of (?:this|the) skill)\b",
         "http",
     ),
     pattern("remote-instructions", r"https?://[^\s)\"'`]{4,160}/(?:skill|heartbeat|rules|soul|agents)\.md[`\"')\]]{0,2}[^\n]{0,60}?\b(?:and follow|for (?:the )?latest|follow it)\b|\bread (?:them|it|this) from the urls?\b", "http", "from the url"),

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
-from skillyard.scanner.python_flow import NETWORK_MODULES, Flow, Label, PythonFile, Scope, constant_text, root_of, walk_some
+from skillyard.scanner.python_flow import (
+    NETWORK_MODULES,
+    Flow,
+    Label,
+    PythonFile,
+    Scope,
+    constant_text,
+    place,
+    root_of,
+    walk_some,
+)
 from skillyard.scanner.sources import Hit
 
 _SENDS: Final = frozenset((
@@ -99,14 +110,22 @@ def _sendings(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
     for word in call.keywords:
         (all_of_it if word.arg in _SPLIT_OK else body).update(flow.labels(word.value, scope))
     at, shown = scope.file.offset(call), name or "it"
-    if "credential" in body | all_of_it:
-        yield Hit("secret-to-network", at, f"the content of a credential file is sent with `{shown}`")
-    elif "environment" in body | all_of_it:
-        yield Hit("secret-to-network", at, f"the whole environment is sent with `{shown}`")
-    elif "encoded-key" in body:
-        yield Hit("secret-to-network", at, f"a secret is written another way and sent with `{shown}`")
-    elif "key" in body:
-        yield Hit("key-in-body", at, f"a key from the environment is sent with `{shown}`, in the address or the body")
+    for label, rule, what, relief in _SENT:
+        if label in body or (label in _WHEREVER and label in all_of_it):
+            yield Hit(rule, at, f"{what} is sent with `{shown}`", relief=relief)
+            return
+
+
+_SENT: Final[tuple[tuple[Label, str, str, int], ...]] = (
+    ("credential", "secret-to-network", "the content of a credential file", 0),
+    ("environment", "secret-to-network", "the whole environment", 0),
+    ("own-entry", "secret-to-network", "what the skill keeps in the keychain", 1),
+    ("encoded-key", "secret-to-network", "a secret, written another way,", 0),
+    ("key", "key-in-body", "a key from the environment, in the address or the body,", 0),
+)
+"""What may be in the body of a request: the rule about it, what is said, and how many steps less it weighs; the first decides."""
+_WHEREVER: Final = ("credential", "environment")
+"""What may not be in a header either."""
 
 
 def _is_fixed(node: ast.expr) -> bool:
@@ -202,6 +221,7 @@ _RUNS: Final = frozenset((
     "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "os.execv", "os.execvp", "os.execl",
     "os.spawnv", "pty.spawn", "asyncio.create_subprocess_exec",
 ))  # fmt: skip
+_STARTS: Final = _RUNS | _RUNS_SHELL | {"runpy.run_path", "os.startfile", "os.chmod", "importlib.util.spec_from_file_location"}
 _UNPICKLES: Final = frozenset((
     "pickle.load", "pickle.loads", "pickle.Unpickler", "cPickle.load", "cPickle.loads", "_pickle.loads", "dill.load",
     "dill.loads", "cloudpickle.load", "cloudpickle.loads", "marshal.load", "marshal.loads", "shelve.open",
@@ -292,6 +312,46 @@ def _commands(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
         yield Hit("secret-to-network", at, "a command that sends data contains secrets")
 
 
+def _downloads_run(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
+    """A file that came from the network and is started, imported, or made a program."""
+    name = scope.file.name_of(call.func)
+    if not flow.downloads or not call.args or name not in _STARTS:
+        return
+    if name == "os.chmod" and not (len(call.args) > 1 and _may_run(call.args[1])):
+        return
+    command = call.args[-1 if name == "importlib.util.spec_from_file_location" else 0]
+    if isinstance(command, ast.Name):
+        assigned = _assigned(command.id, scope.nodes[:_NEAR])
+        command = assigned if isinstance(assigned, ast.List) else command
+    parts = command.elts[:4] if isinstance(command, ast.List) else [command]
+    places = {place(part, scope) for part in parts} - {""}
+    words = " ".join(constant_text(part) or "" for part in parts).split() if len(parts) == 1 else []
+    if (places | set(words)) & flow.downloads:
+        yield Hit("download-then-run", scope.file.offset(call), f"what was downloaded is run with `{name}`", relief=1)
+
+
+def _may_run(mode: ast.expr) -> bool:
+    """Whether a mode makes a file a program."""
+    return any(
+        isinstance(part, ast.Constant) and isinstance(part.value, int) and part.value & 0o111 for part in walk_some(mode)
+    ) or (any(isinstance(part, ast.Attribute) and part.attr.startswith("S_IX") for part in walk_some(mode)))
+
+
+_MOST_COMMANDS: Final = 60
+
+
+def command_lines(file: PythonFile) -> Iterator[tuple[str, int]]:
+    """The commands that are started as lists, each as a line of shell with its line in the text; what is no constant as `?`."""
+    runners = _RUNS | {"asyncio.create_subprocess_exec"}
+    calls = (node for node in file.nodes if isinstance(node, ast.Call) and file.name_of(node.func) in runners and node.args)
+    for call in islice(calls, _MOST_COMMANDS):
+        listed = call.args[0]
+        parts = listed.elts if isinstance(listed, ast.List | ast.Tuple) else call.args
+        words = [constant_text(part) or ("python3" if file.name_of(part) == "sys.executable" else "?") for part in parts[:60]]
+        if len(words) > 1:
+            yield " ".join(words), call.lineno
+
+
 def _program(command: ast.expr) -> ast.expr:
     """What decides what runs: of a list its first part, or all of it where an interpreter is given code."""
     if isinstance(command, ast.List) and command.elts:
@@ -348,5 +408,5 @@ def _dynamic(call: ast.Call, scope: Scope, flow: Flow) -> Iterator[Hit]:
 
 
 _CHECKS_OF_CALLS: Final[tuple[Callable[[ast.Call, Scope, Flow], Iterator[Hit]], ...]] = (
-    _code, _commands, _unpickling, _queries, _sendings, _dynamic, _openings,
+    _code, _commands, _downloads_run, _unpickling, _queries, _sendings, _dynamic, _openings,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal
@@ -82,6 +82,33 @@ def constant_text(node: ast.AST | None) -> str | None:
     return None
 
 
+_MOST_JOINED: Final = 120
+
+
+def joined_text(node: ast.expr, name_of: Callable[[ast.expr], str]) -> str:
+    """What is known of a text, or a path, that is put together from constants; `?` stands for what is not."""
+    pieces: list[str] = []
+    todo: list[ast.expr | str] = [node]
+    for _ in range(_MOST_JOINED):
+        if not todo:
+            break
+        here = todo.pop()
+        if isinstance(here, str):
+            pieces.append(here)
+        elif isinstance(here, ast.BinOp) and isinstance(here.op, ast.Add | ast.Div):
+            todo += [here.right, *(("/",) if isinstance(here.op, ast.Div) else ()), here.left]
+        elif isinstance(here, ast.JoinedStr):
+            todo += here.values[::-1]
+        elif isinstance(here, ast.Call) and name_of(here.func) in _JOINERS:
+            todo += [part for argument in here.args[:10][::-1] for part in (argument, "/")][:-1]
+        else:
+            pieces.append(constant_text(here) or "?")
+    return "".join(pieces)
+
+
+_JOINERS: Final = ("os.path.join", "Path", "pathlib.Path", "os.path.expanduser")
+
+
 def root_of(name: str) -> str:
     """The first part of a dotted name."""
     return name.partition(".")[0]
@@ -116,6 +143,7 @@ Label = Literal[
     "key",
     "credential-path",
     "credential",
+    "own-entry",
     "decoded",
     "network",
     "input",
@@ -124,8 +152,8 @@ Label = Literal[
     "encoder",
     "encoded-key",
 ]
-"""What a value may hold: all variables, one secret variable, the path of a secret file, its content, text that was encoded,
-what came from the network, what somebody typed, a thing that sends, or a secret variable in another writing; `read` and `encoder`
+"""What a value may hold: all variables, one secret variable, the path of a secret file, its content, an entry of the keychain that
+the skill itself writes, text that was encoded, what came from the network, what somebody typed, a thing that sends, or a secret variable in another writing; `read` and `encoder`
 stand inside one expression only."""
 
 _Labels = frozenset[Label]
@@ -152,6 +180,7 @@ _STORES: Final = frozenset((
     "keyring.get_password", "keyring.get_credential", "browser_cookie3.chrome", "browser_cookie3.load",
     "browser_cookie3.firefox",
 ))  # fmt: skip
+_ENTRIES: Final = ("keyring.get_password", "keyring.get_credential")
 _TYPED: Final = frozenset(("input", "sys.argv", "sys.stdin.read", "sys.stdin.readline"))
 _FETCHERS: Final = frozenset((
     "requests.get", "requests.post", "requests.request", "urllib.request.urlopen", "httpx.get", "httpx.post",
@@ -198,12 +227,44 @@ class Flow:
         self._holds: dict[str, dict[str, _Labels]] = defaultdict(dict)
         self._returns: dict[str, _Labels] = {}
         self._attributes: dict[str, _Labels] = {}
+        self._entries = {
+            _same(node.args[0])
+            for scope in self.scopes
+            for node in scope.nodes
+            if isinstance(node, ast.Call) and node.args and scope.file.name_of(node.func) == "keyring.set_password"
+        }
         self._changed, self._left = True, _MOST_LOOKS
         for _ in range(_ROUNDS):
             if self._changed:
                 self._changed = False
                 for scope in self.scopes:
                     self._learn(scope)
+        self.downloads = {place for scope in self.scopes for place in self._saved(scope)}
+        """Where files are saved that come from the network, as `place` names it."""
+
+    def _saved(self, scope: Scope) -> Iterator[str]:
+        """The places of files that a scope fills with what comes from the network."""
+        opened: dict[str, ast.expr] = {}
+        for node in scope.nodes:
+            if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+                made, name = node.context_expr, node.optional_vars.id
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                made, name = node.value, node.targets[0].id
+            else:
+                continue
+            if isinstance(made, ast.Call) and scope.file.name_of(made.func) in ("open", "io.open") and made.args:
+                opened[name] = made.args[0]
+        for node in scope.nodes:
+            if not isinstance(node, ast.Call) or not node.args or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr == "urlretrieve" and len(node.args) > 1:
+                yield place(node.args[1], scope)
+            elif node.func.attr in ("write", "write_bytes", "write_text") and "network" in self.labels(node.args[0], scope):
+                into = node.func.value
+                if isinstance(into, ast.Call) and into.args and scope.file.name_of(into.func) in ("open", *_JOINERS):
+                    yield place(into.args[0], scope)
+                else:
+                    yield place(opened.get(into.id, into) if isinstance(into, ast.Name) else into, scope)
 
     def labels(self, node: ast.AST | None, scope: Scope) -> _Labels:
         """What an expression may hold."""
@@ -245,6 +306,8 @@ class Flow:
             return self._called(node, scope)
         if isinstance(node, ast.Subscript) and _is_reversed(node.slice):
             return ("decoded",), [node.value]
+        if isinstance(node, ast.BinOp | ast.JoinedStr) and CREDENTIAL_PATH.search(joined_text(node, scope.file.name_of)):
+            return _PATH, list(ast.iter_child_nodes(node))
         return (), list(ast.iter_child_nodes(node))
 
     def _called(self, call: ast.Call, scope: Scope) -> tuple[Iterable[Label], list[ast.AST]]:
@@ -262,6 +325,12 @@ class Flow:
         function = last.rpartition(".")[2]
         own: set[Label] = set() if function in _ORDINARY else set(self._returns.get(function, ()))
         own |= _by_name(name)
+        if name in _ENTRIES and call.args and _same(call.args[0]) in self._entries:
+            own = own - {"credential"} | {"own-entry"}
+        if name == "socket.socket" and call.args and scope.file.name_of(call.args[0]).endswith("AF_UNIX"):
+            own.discard("client")  # it reaches this machine alone
+        if last == "join" and CREDENTIAL_PATH.search(joined_text(call, scope.file.name_of)):
+            own.add("credential-path")
         numbers = bool(call.args) and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp)
         if (name in _SPELLERS and (numbers or "byte" not in name)) or last == "translate":
             own.add("decoded")
@@ -286,6 +355,9 @@ class Flow:
                 self._bind([node.target], self.labels(node.iter, scope), scope)
             elif isinstance(node, ast.withitem):
                 self._bind([node.optional_vars] if node.optional_vars else [], self.labels(node.context_expr, scope), scope)
+            elif isinstance(node, ast.If):
+                for name in _picked(node):
+                    self._note(self._holds[_key(scope)], name, _PATH)
             elif isinstance(node, ast.Return | ast.Yield):
                 self._note(self._returns, scope.name, self.labels(node.value, scope))
             elif isinstance(node, ast.Call):
@@ -321,6 +393,46 @@ class Flow:
         if not labels <= before:
             noted[name] = before | labels
             self._changed = True
+
+
+_KEY_NAMES: Final = frozenset(
+    ("id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", "credentials.db", "Login Data", "key4.db", "logins.json")
+)
+_SKIPS: Final = (ast.Continue, ast.Return, ast.Raise, ast.Break)
+
+
+def _picked(branch: ast.If) -> Iterator[str]:
+    """The names that are compared with those of secret files, so that what is done next is done with these."""
+    if isinstance(branch.body[0], _SKIPS):
+        return
+    for node in walk_some(branch.test):
+        if not isinstance(node, ast.Compare) or not isinstance(node.left, ast.Name):
+            continue
+        for operator, right in zip(node.ops, node.comparators, strict=False):
+            texts = [
+                constant_text(one) or ""
+                for one in (right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else (right,))
+            ]
+            if isinstance(operator, ast.In | ast.Eq) and any(one in _KEY_NAMES or CREDENTIAL_PATH.search(one) for one in texts):
+                yield node.left.id
+
+
+def place(node: ast.expr, scope: Scope) -> str:
+    """What is the same for two expressions of a scope that name the same file; empty for what is no plain name or text."""
+    if isinstance(node, ast.Call) and node.args and scope.file.name_of(node.func) in ("str", *_JOINERS) and len(node.args) == 1:
+        node = node.args[0]
+    text = constant_text(node)
+    if text is not None:
+        return text if len(text) > 1 else ""
+    name = scope.file.name_of(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+    return f"{_key(scope)}:{name}" if name else ""
+
+
+def _same(node: ast.expr) -> str:
+    """What is the same for two expressions that name the same service."""
+    return constant_text(node) or (
+        node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    )
 
 
 def _by_name(name: str) -> set[Label]:
@@ -370,7 +482,7 @@ def _scopes(file: PythonFile) -> Iterator[Scope]:
 
 
 _KEPT: Final = (
-    ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.comprehension, ast.withitem, ast.Return, ast.Yield, ast.Call,
+    ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.comprehension, ast.withitem, ast.If, ast.Return, ast.Yield, ast.Call,
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from skillyard.scanner.network import DOWNLOAD_RULES, FLOW_RULES, NETWORK_RULES
 from skillyard.scanner.permissions import PERMISSION_RULES, PURPOSE_RULES
 from skillyard.scanner.prerequisites import PREREQUISITE_RULES
 from skillyard.scanner.watch_effects import WATCHED_RULES
-from skillyard.settings_reader import Setting, Settings, SettingsReader, flag, text, word
+from skillyard.settings_reader import Setting, Settings, SettingsReader, flag, text, texts, word
 from skillyard.text import nearest, shorten, single_line
 
 RULES: Final[Mapping[str, ScanRule]] = MappingProxyType(
@@ -180,7 +180,12 @@ _ENTRY: Final[Settings] = {
 }
 
 
-_SETTINGS: Final[Settings] = {"suppress": _ENTRIES, "stops": word((*SEVERITIES, "never")), "watch": flag()}
+_SETTINGS: Final[Settings] = {
+    "suppress": _ENTRIES,
+    "stops": word((*SEVERITIES, "never")),
+    "accept-by": texts('a list of scopes and names of keys, such as ["skills:approve"]'),
+    "watch": flag(),
+}
 
 
 def read_suppressions(table: Mapping[str, object], file: str) -> tuple[Suppression, ...]:
@@ -205,6 +210,18 @@ def stopping_severities(table: Mapping[str, object], file: str) -> frozenset[str
     """
     least = SettingsReader(file).read(_SETTINGS, table, "scan").get("stops", "high")
     return frozenset() if least == "never" else frozenset(SEVERITIES[: SEVERITIES.index(least) + 1])
+
+
+def accepting_callers(table: Mapping[str, object], file: str) -> tuple[str, ...]:
+    """The scopes and names of keys of which one is enough to accept what stops an install, by `accept-by` of a table `[scan]`.
+
+    Without it none: whoever may install may accept.
+
+    Raises:
+        InvalidConfiguration: as `read_suppressions`.
+    """
+    callers: tuple[str, ...] = SettingsReader(file).read(_SETTINGS, table, "scan").get("accept_by", ())
+    return callers
 
 
 def watches_installs(table: Mapping[str, object], file: str) -> bool:

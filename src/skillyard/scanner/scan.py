@@ -30,7 +30,15 @@ from skillyard.scanner.dangerous_commands import (
     written_out,
 )
 from skillyard.scanner.finding import LINK, NOT_TEXT, SEVERITIES, Finding, Report, Skipped, WatchReport, lower_severity
-from skillyard.scanner.injection import decode_tag_characters, find_hidden_text, find_injection, find_padding, misleading_name
+from skillyard.scanner.injection import (
+    decode_tag_characters,
+    find_hidden_text,
+    find_injection,
+    find_padding,
+    in_plain_letters,
+    misleading_name,
+    step_of,
+)
 from skillyard.scanner.matching import find
 from skillyard.scanner.names import WELL_KNOWN, imitated_names, text_sample
 from skillyard.scanner.network import (
@@ -43,7 +51,7 @@ from skillyard.scanner.network import (
 )
 from skillyard.scanner.permissions import ObservedBehavior, compare_declarations, find_privileges, variables_in
 from skillyard.scanner.prerequisites import find_prerequisites, look_alike_packages
-from skillyard.scanner.python_calls import check_python_calls, first_network_call, first_program_start
+from skillyard.scanner.python_calls import check_python_calls, command_lines, first_network_call, first_program_start
 from skillyard.scanner.python_flow import Flow, PythonFile, parse_python
 from skillyard.scanner.rules import RULES, Suppression, apply_suppressions, claim_on
 from skillyard.scanner.sources import (
@@ -51,8 +59,10 @@ from skillyard.scanner.sources import (
     TOO_DEEP,
     TOO_LARGE,
     Hit,
+    Language,
     ScannedFile,
     SourceText,
+    commands_acted_on,
     decoded,
     evidence_of,
     inline_programs,
@@ -60,6 +70,7 @@ from skillyard.scanner.sources import (
     read_files,
     readings,
     split,
+    told_to_run,
     without_comments,
 )
 from skillyard.scanner.watch_effects import finding_of
@@ -118,6 +129,11 @@ class _Scan:
     facts: ObservedBehavior = field(default_factory=ObservedBehavior)
     python: list[PythonFile] = field(default_factory=list)
     skill_md: SourceText | None = None
+    run_as: Mapping[str, Language] = field(default_factory=dict)
+    """The languages in which SKILL.md tells to run files, by their last names."""
+    takes_keys: list[tuple[SourceText, int]] = field(default_factory=list)
+    sends: list[tuple[SourceText, int]] = field(default_factory=list)
+    """Where texts tell to read keys, and to send something to an address."""
     unpacked: int = 0
     """Bytes that were taken out of archives."""
 
@@ -142,9 +158,13 @@ class _Scan:
                 self.note(whole, Hit("not-all-read", 0, f"only the first {LARGEST_TEXT} bytes of the file were scanned"))
         if file.name.lower() == "skill.md" and not depth:
             self.skill_md = whole
+            self.run_as = told_to_run(text)
         self.note(whole, *find_hidden_text(whole), *find_padding(whole), *find_secrets(whole))
-        for source in (source for one in texts for source in split(file.name, one)):
+        run_as = self.run_as.get(file.name.rpartition("/")[2])
+        for source in (source for one in texts for source in split(file.name, one, run_as)):
             self._scan_source(source)
+        if (commands := commands_acted_on(file.name, text)) is not None:
+            self._note_grave(commands)
         self._scan_encoded(whole)
 
     def _scan_inside(self, file: ScannedFile, depth: int, *, is_text: bool) -> None:
@@ -187,13 +207,22 @@ class _Scan:
             for find_commands in _COMMANDS:
                 self.note(source, *find_commands(code))
         self.note(source, *find_injection(source))
+        for steps, sends in ((self.takes_keys, False), (self.sends, True)):
+            if (at := step_of(source, sends=sends)) is not None:
+                steps.append((source, at))
+        if source.role in ("prose", "comment") and (readable := in_plain_letters(source)) is not None:
+            self.note(readable, *find_injection(readable), *find_prerequisites(readable))
         if (source.language != "python" or self._parse(source)) and source.role == "script":
             self._observe(source, code)
         if (plain := written_out(code)) is not None:  # its lines are those of the code: the graver of two findings stays
-            hits = (hit for find_commands in _COMMANDS for hit in find_commands(plain))
-            self.note(plain, *(hit for hit in hits if RULES[hit.rule].severity in ("high", "medium")))
+            self._note_grave(plain)
         for program in inline_programs(source):
             self._scan_source(program)
+
+    def _note_grave(self, source: SourceText, finders: Sequence[Callable[[SourceText], Iterator[Hit]]] = _COMMANDS) -> None:
+        """Keep what commands in a text that was made from another do, where it is more than a flaw."""
+        hits = (hit for find_commands in finders for hit in find_commands(source))
+        self.note(source, *(hit for hit in hits if RULES[hit.rule].severity in ("high", "medium")))
 
     def _parse(self, source: SourceText) -> bool:
         """Read Python as a tree; an example by itself, a script together with the others when all are read."""
@@ -201,11 +230,17 @@ class _Scan:
         if file is None:
             unparsed = [] if source.origin or source.role != "script" else [Hit("not-parsed", 0)]
             self.note(source, *unparsed, *find(source, UNPARSED_PYTHON_PATTERNS))
-        elif source.role == "script":
+            return False
+        if source.role == "script":
             self.python.append(file)
         else:
             self.note(source, *check_python_calls(file, Flow((file,))))
-        return file is not None
+        for command, line in command_lines(file):
+            shell = SourceText(
+                source.file, command, "shell", source.role, fixed_line=source.position(source.offset_of(line))[0]
+            )
+            self._note_grave(shell, (find_downloads, find_flows, find_prerequisites))
+        return True
 
     def _observe(self, source: SourceText, code: SourceText) -> None:
         """Record what a script does, to be compared with what SKILL.md declares."""
@@ -274,6 +309,11 @@ class _Scan:
                 self.facts.network.append((file.source, file.offset(call)))
             if call := first_program_start(file):
                 self.facts.commands.append((file.source, file.offset(call)))
+        for source, at in self.sends:
+            if other := next((one for one, _ in self.takes_keys if one.file != source.file), None):
+                self.note(
+                    source, Hit("send-away", at, f"a text tells to send something, and {other.file} to read keys", relief=1)
+                )
         if self.skill_md is None:
             return folder_name
         document = parse_document(self.skill_md.text.encode("utf-8", "surrogatepass"), directory_name=folder_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -184,16 +185,85 @@ def language_of(name: str, text: str) -> Language:
     return "shell" if base in ("makefile", "dockerfile", "justfile") else "text"
 
 
-def split(name: str, text: str) -> Iterator[SourceText]:
-    """The texts in a file, each in one language; the first is the file itself, or what is prose in it."""
+_OTHER_CODE: Final = (
+    ".rb", ".pl", ".pm", ".php", ".go", ".rs", ".lua", ".java", ".cs", ".kt", ".swift", ".applescript", ".scpt", ".vbs", ".groovy",
+    ".scala", ".r", ".ex", ".exs", ".tcl", ".dart",
+)  # fmt: skip
+"""Endings of programs in languages whose commands are not known: they are searched like text that runs."""
+_ACTED_ON: Final = frozenset((
+    "package.json", "tasks.json", "hooks.json", "settings.json", "settings.local.json", "devcontainer.json", "mcp.json", ".mcp.json",
+    "plugin.json", "launch.json", ".pre-commit-config.yaml", ".gitlab-ci.yml", "action.yml", "action.yaml", "procfile", ".npmrc", "pip.conf",
+    ".yarnrc.yml", ".yarnrc", "bunfig.toml", ".envrc", "lefthook.yml",
+))  # fmt: skip
+
+
+def commands_acted_on(name: str, text: str) -> SourceText | None:
+    """A file with commands that programs run by themselves, as a script; None for other files."""
+    base = name.lower().rpartition("/")[2]
+    if base not in _ACTED_ON and not (".github/workflows/" in name.lower() and base.endswith((".yml", ".yaml"))):
+        return None
+    if base.endswith(".json"):  # each text begins a command
+        text = re.sub(r'(?<!\\)"', ";", text).replace('\\"', '"')
+    elif base.endswith((".yml", ".yaml")):
+        text = text.replace(": ", "; ")
+    return SourceText(name, text, "shell", "script")
+
+
+def _notebook(name: str, text: str) -> Iterator[SourceText]:
+    """The cells of a notebook: code as one script, the others as prose."""
+    try:
+        cells = json.loads(text).get("cells", [])
+        joined: dict[str, list[str]] = {"code": [], "markdown": []}
+        for cell in cells:
+            if cell.get("cell_type") in joined:
+                source = cell.get("source", "")
+                joined[cell["cell_type"]].append(source if isinstance(source, str) else "".join(map(str, source)))
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return
+    code = "\n".join(re.sub(r"^[ \t]*([!%])", r"#\1", one, flags=re.MULTILINE) for one in joined["code"])
+    shell = "\n".join(re.findall(r"^[ \t]*!([^\n]*)", "\n".join(joined["code"]), re.MULTILINE))
+    for language, found in (("python", code), ("shell", shell)):
+        if found.strip():
+            yield SourceText(
+                name, found, "python" if language == "python" else "shell", "script", origin="in a cell", fixed_line=1
+            )
+    if joined["markdown"]:
+        yield SourceText(name, "\n\n".join(joined["markdown"]), "markdown", "prose", fixed_line=1)
+
+
+_RUN_AS: Final = re.compile(
+    r"\b(python[0-9.]{0,5}|(?:ba|z)?sh|node|bun|source)\s{1,3}(?:-\w{1,10}\s{1,3}){0,3}[\"']?([\w./${}-]{1,200})"
+)
+_MOST_RUN: Final = 200
+
+
+def told_to_run(text: str) -> dict[str, Language]:
+    """The last names of the files that a text tells to run by an interpreter, with its language."""
+    found = zip(_RUN_AS.finditer(text), range(_MOST_RUN), strict=False)
+    return {
+        match[2].rpartition("/")[2]: next(language for word, language in _SHEBANGS if word in f"{match[1]} sh")
+        for match, _ in found
+    }
+
+
+def split(name: str, text: str, run_as: Language | None = None) -> Iterator[SourceText]:
+    """The texts in a file, each in one language; the first is the file itself, or what is prose in it.
+
+    `run_as` is the language in which the skill's text tells to run a file whose name does not say one.
+    """
     language = language_of(name, text)
+    if run_as is not None and language in ("data", "text"):
+        language = run_as
+    if name.lower().endswith(".ipynb"):
+        yield from _notebook(name, text)
     if language == "markdown":
         yield from _markdown(name, text)
     elif language == "html":
         yield SourceText(name, text, "html", "data")
         yield from _hidden_comments(name, text)
     elif language in ("data", "text"):
-        yield SourceText(name, text, language, "data" if language == "data" else "prose")
+        code = name.lower().endswith(_OTHER_CODE)
+        yield SourceText(name, text, language, "script" if code else "data" if language == "data" else "prose")
     else:
         yield SourceText(name, text, language, "script")
 

@@ -45,6 +45,8 @@ SECONDS: Final = 10.0
 _KIND: Final = b"SkW1"
 _LARGEST: Final = 1024 * 1024
 _COMMAND_SECONDS: Final = 2.5
+_AGAIN_SECONDS: Final = 1.5
+"""How long a command may take again that was ended before, where time passes faster."""
 _LEAST_SECONDS: Final = 0.3
 _ENDING_SECONDS: Final = 1.2
 """What taking the sandbox down is allowed, of the whole."""
@@ -93,13 +95,17 @@ _PROMPT: Final = re.compile(r"^\$ ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class WatchRound:
-    """The conditions of one round: variables that are set, arguments that scripts are given, days that the clock is ahead."""
+    """The conditions of one round: variables that are set, arguments that scripts are given, days that the clock is ahead.
+
+    With `hurry` time passes so many times faster, and only what was ended in the rounds before is run, because it waits.
+    """
 
     name: str
     variables: Mapping[str, str]
     arguments: tuple[str, ...] = ()
     days: int = 0
     lane: int = 0
+    hurry: int = 1
 
 
 ROUNDS: Final = (
@@ -108,6 +114,7 @@ ROUNDS: Final = (
     WatchRound("in continuous integration", {"CI": "1", "GITHUB_ACTIONS": "true", "LANG": "zh_CN.UTF-8"}, lane=1),
     WatchRound("a month later", {"LANG": "de_DE.UTF-8"}, days=40),
     WatchRound("asked for help", {}, ("--help",), lane=1),
+    WatchRound("when time passes faster", {}, days=40, hurry=1200),
 )
 """In this order, until the time is over; commands of the text are given no arguments. Rounds of two lanes run at the same time, in two
 worlds: what waits for a second time, or a month, finds in its world what it left there the first time."""
@@ -424,7 +431,15 @@ def _variables(world: WatchedWorld, conditions: WatchRound) -> dict[str, str]:
         **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
         **world.variables(),
         **conditions.variables,
-        **({"LD_PRELOAD": clock, "FAKETIME": f"+{conditions.days}d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"} if clock else {}),
+        **(
+            {
+                "LD_PRELOAD": clock,
+                "FAKETIME": f"+{conditions.days}d{f' x{conditions.hurry}' if conditions.hurry > 1 else ''}",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            }
+            if clock
+            else {}
+        ),
     }
 
 
@@ -488,8 +503,8 @@ class _Lane:
         conditions: WatchRound | None = None
         while self._turns and not self._is_over():
             command, by = self._turns[0]
-            if self._watching.ended[command].end == "ended by us":
-                self._turns.pop(0)  # it would take all of the time again
+            if (self._watching.ended[command].end == "ended by us") != (by.hurry > 1):
+                self._turns.pop(0)  # it would take all of the time again, but where time passes faster
                 continue
             if by is not conditions:
                 conditions = by
@@ -508,7 +523,8 @@ class _Lane:
         started = time.monotonic()
         usual = sum(self._spent) / len(self._spent) if self._spent else _USUAL_SECONDS
         left = self._until - started
-        allowed = max(_LEAST_SECONDS, min(_COMMAND_SECONDS, left - usual * len(self._turns)))  # the others are to have theirs
+        most = _AGAIN_SECONDS if self._watching.ended[command].end == "ended by us" else _COMMAND_SECONDS
+        allowed = max(_LEAST_SECONDS, min(most, left - usual * len(self._turns)))  # the others are to have theirs
         request = {
             "argv": [*command.argv, *(() if command.text else conditions.arguments)],
             "cwd": f"{INSIDE}/{scene.world.skill}" if command.text else f"{INSIDE}/project",

@@ -309,11 +309,42 @@ def hook_python() -> None:
     import time
 
     time.sleep = lambda seconds: _wait(min(max(float(seconds), 0.0), 0.01))
+    _hurry()
     sys.addaudithook(_heed)
     _LedConnections().install()
     if "-m" not in getattr(sys, "orig_argv", ())[:5]:
         sys.path.append(_PACKAGES)
         sys.meta_path.append(_PlayedPackages())
+
+
+_LONGEST_WAIT = 0.3
+"""How long Python waits for anything with a time limit of its own, in seconds."""
+
+
+def _hurry() -> None:
+    """Cut short what waits in other ways than by `time.sleep`: for events, for files, for an alarm, in an event loop."""
+    import select
+    import signal
+    import threading
+
+    def short(seconds: Any) -> Any:
+        return min(float(seconds), _LONGEST_WAIT) if isinstance(seconds, int | float) else seconds
+
+    waits, selects, timers = threading.Event.wait, select.select, signal.setitimer
+    threading.Event.wait = lambda self, timeout=None: waits(self, short(timeout))  # type: ignore[method-assign]
+    select.select = lambda r, w, x, timeout=None: selects(r, w, x, short(timeout))
+    signal.setitimer = lambda which, seconds, interval=0.0: timers(which, short(seconds), interval)
+    signal.alarm = lambda seconds: round(timers(signal.ITIMER_REAL, short(seconds))[0])
+
+    class Hurried:
+        """Finds nothing; the event loop is made to hurry once it is there."""
+
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "asyncio.selector_events" and (module := sys.modules.get("asyncio.base_events")) is not None:
+                later = module.BaseEventLoop.call_later
+                module.BaseEventLoop.call_later = lambda self, delay, *more, **named: later(self, short(delay), *more, **named)
+
+    sys.meta_path.insert(0, Hurried())
 
 
 def _wait(seconds: float) -> None:

@@ -11,6 +11,7 @@ const SAID: Readonly<Record<string, Readonly<Record<Language, Said>>>> = {
   deprecate: { en: ["deprecated", "deprecate"], zh: ["弃用了", "弃用"] },
   yank: { en: ["yanked", "yank"], zh: ["撤回了", "撤回"] },
   approve: { en: ["approved", "approve"], zh: ["批准了", "批准"] },
+  accept: { en: ["accepted findings of the scanner in", "accept findings of the scanner in"], zh: ["接受了扫描结果", "接受扫描结果"] },
   withdraw: { en: ["withdrew the approval of", "withdraw the approval of"], zh: ["撤回了批准", "撤回批准"] },
   "versions.approve": { en: ["approved", "approve"], zh: ["批准了", "批准"] },
   edit: { en: ["edited", "edit"], zh: ["编辑了", "编辑"] },
