@@ -159,14 +159,14 @@ def test_the_palette_finds_a_skill_and_goes_there(lived_in: Site, visit: Open) -
     page = visit(lived_in, "/runs")
     _settled(page)
     page.keyboard.press("Control+k")
-    page.get_by_placeholder("Find or go to").fill("how long does it take to read")
+    page.get_by_placeholder("Search or go to").fill("how long does it take to read")
     page.get_by_role("dialog").get_by_text("text-statistics").first.click()
     expect(page).to_have_url(re.compile(r"/skills/config(:|%3A)text-statistics"))
 
 
 def test_an_address_that_is_no_page_says_so(lived_in: Site, visit: Open) -> None:
     page = visit(lived_in, "/skills/nothing/at/all")
-    expect(page.get_by_text("There is no such page")).to_be_visible()
+    expect(page.get_by_text("Page not found")).to_be_visible()
 
 
 def test_an_address_that_is_nothing_at_all_shows_the_page_and_a_way_on(lived_in: Site, visit: Open) -> None:

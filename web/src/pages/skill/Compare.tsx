@@ -137,7 +137,7 @@ function Change({ old, now, more, says }: { old: number | undefined; now: number
   const format = useFormat();
   if (old === undefined || now === undefined || old === now) return <>{old === undefined || now === undefined ? "" : "="}</>;
   const sign = now > old ? "+" : "−";
-  const size = says || old === 0 ? (says ?? format.number)(Math.abs(now - old)) : format.share(Math.abs(now - old) / old);
+  const size = says || old === 0 ? (says ?? format.number)(Math.abs(now - old)) : format.shareSmall(Math.abs(now - old) / old);
   const good = more === "neither" ? undefined : now > old === (more === "good");
   return (
     <span className={classes.change} data-good={good}>
