@@ -86,7 +86,7 @@ def test_rows_say_what_skills_cost_and_when_they_were_used_in_the_order_that_is_
     expect(rows(page).first).to_contain_text(most["name"])
     with page.expect_response("**/api/v1/catalog?sort=risk*"):
         order.select_option("risk")
-    expect(page.get_by_text("still to be scanned")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_text("not scanned yet")).to_have_count(0, timeout=60_000)
     page.wait_for_load_state("networkidle")
     assert sorted(names(page), key=str.casefold) == everyone
     uncut(page)
@@ -217,7 +217,7 @@ def test_searches_and_collections_are_saved_and_found_again(
     other.get_by_role("button", name="Delete the search Long texts").click()
     expect(other.get_by_role("link", name="Long texts")).to_have_count(0)
     other.get_by_role("button", name=re.compile("^Delete the collection Tables")).click()
-    expect(other.get_by_text("Nothing is saved yet")).to_be_visible()
+    expect(other.get_by_text("Nothing saved yet")).to_be_visible()
     assert site.ask("GET", "/api/v1/catalog/collections")["data"] == []
 
 
@@ -246,7 +246,7 @@ def test_what_is_shown_of_an_installed_skill_is_edited_and_taken_back(site: Site
     body = b"--b\r\nContent-Disposition: form-data; name=file; filename=tidy.zip\r\n\r\n" + tidy() + b"\r\n--b--\r\n"
     site.ask("POST", "/api/v1/skill-definitions/upload-create", raw=body, media="multipart/form-data; boundary=b")
     page = visit(site, "/skills/installed:tidy?tab=about")
-    shown = page.get_by_role("region", name="In the registry")
+    shown = page.get_by_role("region", name="Registry listing")
     expect(shown.get_by_text("office").first).to_be_visible()
     shown.get_by_role("button", name="Edit").click()
     form = page.get_by_role("dialog")
@@ -266,7 +266,7 @@ def test_what_is_shown_of_an_installed_skill_is_edited_and_taken_back(site: Site
     made = site.ask("GET", "/api/v1/skill-definitions/tidy")["data"]
     assert (made["category"], made["tags"]) == ("papers", ["forms", "desk"])
     shown.get_by_role("button", name="Edit").click()
-    form.get_by_role("button", name="As SKILL.md says").first.click()
+    form.get_by_role("button", name="Reset to SKILL.md").first.click()
     form.get_by_role("button", name="Save").click()
     expect(shown.get_by_text("office").first).to_be_visible()
 

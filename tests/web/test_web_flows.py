@@ -65,7 +65,7 @@ def drop(page: Page, data: bytes, name: str = "greeter.zip") -> None:
 def install(page: Page, data: bytes) -> None:
     """From the drop to the end."""
     drop(page, data)
-    expect(page.get_by_text("One skill was found")).to_be_visible()
+    expect(page.get_by_text("1 skill found")).to_be_visible()
     page.get_by_role("button", name="Install it").click()
     expect(page.get_by_role("link", name="Open the skill")).to_be_visible()
 
@@ -91,7 +91,7 @@ def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Si
     installed = site.ask("GET", SKILLS)["data"]
     page = visit(site, "/install")
     drop(page, greeter("1.0.0"))
-    expect(page.get_by_text("One skill was found")).to_be_visible()
+    expect(page.get_by_text("1 skill found")).to_be_visible()
     expect(page.get_by_text("Nothing is installed yet")).to_be_visible()
     assert site.ask("GET", SKILLS)["data"] == installed
     page.get_by_role("button", name="Install it").click()
@@ -176,10 +176,10 @@ def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(ruled_sit
     page.goto("/approvals")
     page.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
-    expect(page.get_by_text("Nothing is approved")).to_be_visible()
+    expect(page.get_by_text("No approvals in this workspace")).to_be_visible()
 
     ruled_site.ask("POST", "/api/v1/runs", order)
-    page.get_by_placeholder("Why not?").fill("not today")
+    page.get_by_placeholder("Reason for refusing").fill("not today")
     page.get_by_role("button", name="Refuse").click()
     expect(page.get_by_text("No pending requests")).to_be_visible()
     page.goto("/runs")
@@ -264,7 +264,7 @@ def test_a_skill_is_put_into_the_folder_of_a_coding_agent_and_taken_out(
     uncut(page)
     expect(page.get_by_role("tab", name="Clients")).to_be_in_viewport(ratio=1)
     page.goto("/agents")
-    page.get_by_role("button", name="Take text-statistics out of Claude Code").click()
+    page.get_by_role("button", name="Remove text-statistics from Claude Code").click()
     expect(page.get_by_text("text-statistics was removed from Claude Code")).to_be_visible()
     assert not linked.exists()
     expect(page.get_by_role("region", name="Agents on this machine")).to_contain_text("no skill of this server")
@@ -284,13 +284,13 @@ def test_a_skill_that_others_bring_along_is_agreed_to_and_shown_with_why_it_is_h
         archive.writestr("carried/scripts/execute.py", _SCRIPT)
     page = visit(site, "/install")
     drop(page, stream.getvalue())
-    expect(page.get_by_text("2 skills were found")).to_be_visible()
+    expect(page.get_by_text("2 skills found")).to_be_visible()
     page.get_by_role("checkbox", name="Install this one").nth(1).uncheck()
     page.get_by_role("button", name="Install it").click()
-    asked = page.get_by_role("alert").filter(has_text="It brings other skills along")
+    asked = page.get_by_role("alert").filter(has_text="It requires other skills")
     expect(asked.get_by_text("bringer requires carried@^1")).to_be_visible()
     expect(asked.get_by_text("has the script scripts/execute.py")).to_be_visible()
-    asked.get_by_role("button", name="Agree, and install them too").click()
+    asked.get_by_role("button", name="Allow, and install them too").click()
     expect(page.get_by_role("link", name="Open the skill")).to_have_count(2)
     page.goto("/skills/installed:bringer?tab=safety")
     required = page.get_by_role("region", name="Dependencies")

@@ -164,7 +164,9 @@ def test_tests_run_from_the_page_and_a_failing_case_says_what_it_was_given_and_g
     expect(users).not_to_contain_text("Tests")
     page.goto("/")  # a test that fails is no run that fails
     expect(page.get_by_role("region", name="Last 14 days")).to_be_visible(timeout=30_000)
-    expect(page.get_by_role("region", name="Needs attention").get_by_role("link").filter(has_text="text-statistics")).to_have_count(0)
+    expect(
+        page.get_by_role("region", name="Needs attention").get_by_role("link").filter(has_text="text-statistics")
+    ).to_have_count(0)
     page.goto("/runs?skill=config:text-statistics&tests=false")
     expect(page.get_by_text("Without tests")).to_be_visible()
     expect(page.get_by_role("list", name="Runs")).not_to_contain_text("Tests")
@@ -238,7 +240,7 @@ def test_what_agents_get_of_a_skill_is_chosen_and_found_again(site: Site, visit:
     expect(page.get_by_text("Agents are offered all skills")).to_be_visible()
 
 
-def test_enter_takes_the_first_that_the_palette_finds(site: Site, visit: Open) -> None:
+def test_the_palette_finds_skills_in_own_words_and_enter_takes_the_first_that_it_finds(site: Site, visit: Open) -> None:
     agent = site.ask("POST", "/api/v1/agents", {"name": "Proofreader", "system_prompt": "You read."})["data"]["id"]
     page = visit(site, "/settings")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -246,6 +248,10 @@ def test_enter_takes_the_first_that_the_palette_finds(site: Site, visit: Open) -
     page.get_by_placeholder("Search or go to").press_sequentially("proofr")
     page.keyboard.press("Enter")  # before anything was found
     expect(page).to_have_url(re.compile(f"/agents/{agent}"))
+    page.keyboard.press("Control+k")
+    page.get_by_placeholder("Search or go to").fill("how long does it take to read")
+    page.get_by_role("dialog").get_by_text("text-statistics").first.click()
+    expect(page).to_have_url(re.compile(r"/skills/config(:|%3A)text-statistics"))
 
 
 def _install(site: Site, version: str, more: dict[str, str]) -> None:

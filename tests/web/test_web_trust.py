@@ -62,7 +62,7 @@ def test_questions_of_runs_and_conversations_wait_in_one_place_with_all_that_the
         expect(card).to_contain_text("has the script scripts/execute.py")
         expect(card.get_by_text("cleaning-rules.md")).to_be_visible()
     expect(run).to_contain_text("--fast")
-    expect(run).to_contain_text("Asked by local user")
+    expect(run).to_contain_text("Requested by local user")
     expect(chat.get_by_role("link", name="Clean the cities")).to_have_attribute("href", f"/chat/{talk}")
     readable(page)
     page.set_viewport_size({"width": 360, "height": 860})
@@ -70,7 +70,7 @@ def test_questions_of_runs_and_conversations_wait_in_one_place_with_all_that_the
     uncut(page)
     page.set_viewport_size({"width": 1280, "height": 860})
     run.get_by_role("button", name="Refuse").click()
-    chat.get_by_placeholder("Why not?").fill("not these")
+    chat.get_by_placeholder("Reason for refusing").fill("not these")
     chat.get_by_role("button", name="Refuse").click()
     expect(page.get_by_text("No pending requests")).to_be_visible()
     page.goto(f"/chat/{talk}")  # the model tried again, and nobody was asked again
@@ -106,7 +106,7 @@ def test_a_version_waits_until_somebody_approves_exactly_it(
     page = visit(asking_site, "/approvals")
     waiting = page.get_by_role("region", name="Versions waiting for approval")
     card = waiting.get_by_role("article", name="greet 1.1.0")
-    expect(card).to_contain_text("Asked by local user")
+    expect(card).to_contain_text("Requested by local user")
     expect(card.get_by_role("listitem").filter(has_text="scripts/execute.py")).to_contain_text("new")
     expect(page.get_by_role("navigation", name="Pages").get_by_label("1 pending request")).to_be_visible(timeout=30_000)
     readable(page)
@@ -179,7 +179,7 @@ def test_what_is_written_survives_a_reload_another_page_and_goes_along_to_a_sche
 
 def test_a_form_that_is_not_saved_is_not_left_without_asking(asking_site: Site, visit: Open) -> None:
     page = visit(asking_site, "/memory")
-    page.get_by_role("button", name="Remember").first.click()
+    page.get_by_role("button", name="Add a memory").first.click()
     form = page.get_by_role("dialog").first
     form.get_by_role("textbox").first.fill("tea, no sugar")
     page.keyboard.press("Escape")

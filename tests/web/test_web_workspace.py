@@ -163,7 +163,7 @@ def test_a_command_is_shown_before_it_is_allowed_or_refused(
     for text in ("rm -r notes.txt", "ask Bash(rm:*)", "Rule of the conversation", "Files"):
         expect(question).to_contain_text(text)
     readable(page)
-    question.get_by_label("Why not?").fill("I need it")
+    question.get_by_label("Reason for refusing").fill("I need it")
     question.get_by_role("button", name="Refuse").click()
     expect(page.get_by_text("Not then.")).to_be_visible()
     expect(page.get_by_text("refused").first).to_be_visible()

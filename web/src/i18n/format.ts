@@ -26,8 +26,6 @@ export interface Format {
   duration: (milliseconds: number) => string;
   /** 93 % from 0.93 */
   share: (value: number) => string;
-  /** 93 % from 0.93, and < 1 % from 0.004 */
-  shareSmall: (value: number) => string;
   /** 12 Nov, from a day of UTC as 2026-11-12 */
   day: (value: string) => string;
   /** today, 3 days ago, from a day of UTC as 2026-11-12 */
@@ -79,7 +77,6 @@ function made(language: Language): Format {
       return `${number.format(Math.floor(milliseconds / 60_000))} min ${number.format(Math.round((milliseconds % 60_000) / 1000))} s`;
     },
     share: (value) => share.format(value),
-    shareSmall: (value) => (value > 0 && value < 0.005 ? `< ${share.format(0.01)}` : share.format(value)),
     day: (value) => {
       const date = valid(value);
       return date ? day.format(date) : value;

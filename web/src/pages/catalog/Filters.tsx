@@ -75,7 +75,7 @@ export function Filters({ chosen, choose }: Props) {
           {t.reset}
         </Button>
       )}
-      <Group gap="xs" ml="auto" wrap="nowrap" className={classes.order ?? ""}>
+      <Group gap="xs" ml="auto" className={classes.order ?? ""}>
         <Button
           variant={chosen.starred ? "light" : "default"}
           size="sm"

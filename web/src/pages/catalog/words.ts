@@ -19,7 +19,7 @@ export const catalog = words(
     state: "Status",
     tag: "Tag",
     use: "Visibility",
-    any: { source: "All sources", state: "All statuses", use: "All visibilities", tag: "All tags" },
+    any: { source: "Source", state: "Status", use: "Visibility", tag: "Tag" },
     set: "Set of skills",
     setWhy: "Agents are offered only the skills of the set that this project uses.",
     everySet: "No set: all skills",
