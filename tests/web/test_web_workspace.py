@@ -209,7 +209,7 @@ def test_tools_are_switched_for_a_conversation_and_for_an_agent(work: Site, mode
     assert "skill" in offered
     assert "bash" not in offered
     page.get_by_role("tab", name="Terminal").click()
-    expect(page.get_by_text("This conversation has no workspace")).to_be_visible()
+    expect(page.get_by_text("This conversation has no workspace", exact=True)).to_be_visible()
 
     page.goto(page.url)  # the panel shows the tab that was chosen
     expect(page.get_by_role("tab", name="Terminal")).to_have_attribute("aria-selected", "true")
