@@ -1,4 +1,4 @@
-"""Every table of docs/search.md, from collections of your own; nothing is downloaded.
+"""Every table of docs/search-measurements.md, from collections of your own; nothing is downloaded.
 
     python -m benchmarks.search COLLECTIONS [--skills 12000] [--out FILE]
 

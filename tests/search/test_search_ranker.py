@@ -66,6 +66,7 @@ OFFICE = [
         ("vlookup", "xlsx"),
         ("potx", "pptx"),
         ("trakced changes", "docx"),
+        ("power point", "pptx"),
     ],
 )
 def test_other_names_and_slips_find_the_skill(query, best):
@@ -80,6 +81,24 @@ def test_a_third_party_is_no_party():
 def test_a_word_that_some_skill_has_is_not_corrected():
     index = SearchIndex([*OFFICE, DescribedSkill("parts", "Lists spare parts.")])
     assert expansion(index, "spare parts", words("spare parts")) == ()
+
+
+@pytest.mark.parametrize("request_text", ["Thank you", "nicer", "summer", "hello"])
+def test_an_everyday_word_is_no_slip_of_one_that_some_skill_has(request_text):
+    near = DescribedSkill("things", "Does never summarize the thing: a hall, a weaker help, a holding.")
+    index = SearchIndex([*OFFICE, near])
+    assert expansion(index, request_text, words(request_text)) == ()
+
+
+def test_a_long_everyday_word_finds_its_other_spelling():
+    index = SearchIndex([DescribedSkill("artifacts", "Builds an artifact of several pages.")])
+    assert expansion(index, "artefact", words("artefact")) == (("artifact", 0.9),)
+
+
+def test_letters_that_are_swapped_are_all_that_is_corrected_in_a_word_of_three():
+    index = SearchIndex([DescribedSkill("cad", "Draws in cad.")])
+    assert expansion(index, "cda", ["cda"]) == (("cad", 0.9),)
+    assert expansion(index, "caq", ["caq"]) == ()
 
 
 @given(

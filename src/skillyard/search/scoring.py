@@ -12,10 +12,12 @@ their word pairs (bottom-k).
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -261,9 +263,12 @@ _OTHER_NAME: Final = 0.4
 _CORRECTED: Final = 0.9
 _FEW_WORDS: Final = 5  # words of a request up to which two may be one word of a skill
 _CORRECTIONS: Final = 4  # words of a request that are corrected, and words that one may be a slip of
-_SHORTEST: Final = 4  # letters of a word that is corrected
+_SHORTEST: Final = 3  # letters of a word that is corrected; in the shortest only two letters may be swapped
+_SPELLED_TWO_WAYS: Final = 7  # letters of a common word that is taken for another with one slip too: artefact, artifact
 _LONG: Final = 6  # letters of a word that may be another name with two slips
 _SMALL: Final = 2_000  # skills up to which words with two slips are looked for among all that are written
+COMMON_WORDS_FILE: Final = Path(__file__).with_name("common_words.npy")
+"""Checksums (`word_checksum`) of words that many public skills use, sorted; written by `benchmarks/search/common_words.py`."""
 _HYPHENED: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++[-_][A-Za-z0-9]++")
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
@@ -298,7 +303,7 @@ palette=colors theme|colour=color|colours=colors|branding=brand guidelines|typef
 banner=poster design image|artwork=art design|drawing=art design|animation=animated gif|sticker=animated image emoji
 emoji=animated gif|meme=image gif|shadcn=react components|jsx=react|tsx=react typescript|nextjs=react next|vue=frontend
 svelte=frontend|angular=frontend|css=frontend design style|html=web page|llms=language model|gpt=openai language model
-sdk=api library|endpoint=api|graphql=api query|webhook=api event|rfc=proposal design documentation
+tailwindcss=tailwind css|sdk=api library|endpoint=api|graphql=api query|webhook=api event|rfc=proposal design documentation
 prd=product requirements documentation|spec=specification technical documentation|specs=specification technical documentation
 proposal=documentation draft|adr=architecture decision documentation|readme=documentation|wiki=documentation knowledge
 changelog=release notes|postmortem=incident report|faqs=faq|okr=goals planning|kpi=metrics dashboard
@@ -319,11 +324,13 @@ def expansion(index: SearchIndex, query: str, query_words: Sequence[str]) -> tup
     extra = dict.fromkeys(translate_chinese(query), _TRANSLATED)
     extra.update((joined, 1.0) for joined, parts in _joined(query, query_words) if missing(index, parts))
     names = _other_names()
-    for run in dict.fromkeys(runs(query.lower())):
+    written = list(dict.fromkeys(runs(query.lower())))
+    for run in (*written, *(f"{one}{two}" for one, two in pairwise(written))):
         for word in names.get(run, ()):
             extra.setdefault(word, _OTHER_NAME)
     distinct = [word for word in said if word.isascii() and word.isalpha() and len(word) >= _SHORTEST]
     unknown = [word for word, count in zip(distinct, counted_words(index, distinct), strict=True) if not count]
+    unknown = [word for word in unknown if len(word) >= _SPELLED_TWO_WAYS or not _is_common(word)]
     for word in sorted(unknown, key=query_words.index)[:_CORRECTIONS]:
         for other in _corrections(index, word):
             extra.setdefault(other, _CORRECTED)
@@ -369,20 +376,37 @@ def _other_names() -> dict[str, tuple[str, ...]]:
 def _corrections(index: SearchIndex, word: str) -> list[str]:
     """What `word` with one slip may be: a product with its other names, or words of skills, the commonest first.
 
-    With two slips it is looked for where the catalog is small.
+    A longer word is looked for with two slips too, where the catalog is small.
     """
     slips = list(_one_slip(word))
     if names := [name for slip in slips for name in (slip, *_other_names().get(slip, ())) if slip in _other_names()]:
         return names
     counts, named = counted_words(index, slips, described=True), _in_names(index, slips)
     near = sorted((slip not in named, -count, slip) for slip, count in zip(slips, counts, strict=True) if count)
-    if near or len(index) > _SMALL:
+    if near or len(index) > _SMALL or len(word) < _LONG or _is_common(word):
         return [slip for _, _, slip in near[:_CORRECTIONS]]
-    written = [one for one in index.vocabulary if one[:1] == word[:1] and abs(len(one) - len(word)) <= 3]
+    written = sorted(one for one in index.vocabulary if one[:1] == word[:1] and abs(len(one) - len(word)) <= 3)
     if found := [stem for one in nearest(word, written, limit=2) for stem in words(one)]:
         return found
-    known = [name for name in _other_names() if len(word) >= _LONG and name[:2] == word[:2] and abs(len(name) - len(word)) <= 1]
+    known = [name for name in _other_names() if name[:2] == word[:2] and abs(len(name) - len(word)) <= 1]
     return [stem for name in nearest(word, known, limit=1) for stem in (*words(name), *_other_names()[name])]
+
+
+@cache
+def _common_words() -> NDArray[np.uint32]:
+    return np.load(COMMON_WORDS_FILE)  # type: ignore[no-any-return]
+
+
+def word_checksum(word: str) -> int:
+    """The number of a word, in the form of `words`, in the list of common words."""
+    return zlib.crc32(word.encode())
+
+
+def _is_common(word: str) -> bool:
+    """Whether many public skills use a word: then it is what somebody meant and no slip, also where no skill here has it."""
+    known, number = _common_words(), word_checksum(word)
+    at = int(np.searchsorted(known, number))
+    return at < len(known) and int(known[at]) == number
 
 
 def _in_names(index: SearchIndex, some: Sequence[str]) -> set[str]:
@@ -394,8 +418,9 @@ def _in_names(index: SearchIndex, some: Sequence[str]) -> set[str]:
 def _one_slip(word: str) -> set[str]:
     """Everything that differs from `word` by one letter that is missing, too many or wrong, or by two that are swapped."""
     cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
-    slips = {one + two[1:] for one, two in cuts if two}
-    slips |= {one + two[1] + two[0] + two[2:] for one, two in cuts if len(two) > 1}
-    slips |= {one + letter + two[1:] for one, two in cuts if two for letter in _LETTERS}
-    slips |= {one + letter + two for one, two in cuts for letter in _LETTERS}
-    return {slip for slip in slips if len(slip) >= _SHORTEST - 1} - {word}
+    slips = {one + two[1] + two[0] + two[2:] for one, two in cuts if len(two) > 1}
+    if len(word) > _SHORTEST:
+        slips |= {one + two[1:] for one, two in cuts if two}
+        slips |= {one + letter + two[1:] for one, two in cuts if two for letter in _LETTERS}
+        slips |= {one + letter + two for one, two in cuts for letter in _LETTERS}
+    return {slip for slip in slips if len(slip) >= _SHORTEST} - {word}
