@@ -27,7 +27,7 @@ def operator(tmp_path, monkeypatch):
         ("git log | head -3", 0, "allow\n  allowed by the operator's rule `allow Bash(git:*), allow Bash(head:*)`"),
         ("git -C x push", 1, "deny\n  denied by the operator's rule `deny Bash(git push:*)`"),
         ("git log; git commit -m x ./a", 1, "  it is about: git commit -m x ./a\n  files it names: ./a\n  operator: allow, "),
-        ("git log; id", 1, "ask\n  to be asked about by the operator's rules: no rule is about it\n  it is about: id\n"),
+        ("git log; id", 1, "ask\n  to be asked about by the operator's rules: no rule matches\n  it is about: id\n"),
     ],
 )
 def test_a_command_is_decided_with_the_reason(call, operator, project, command, code, said):

@@ -571,12 +571,12 @@ def test_a_question_shows_the_very_command_the_part_and_the_files_it_names():
         "argument": "git log src/a.py > out.txt && git commit -m 'x y' ./b",
         "level": "operator",
         "rule": "ask Bash(git commit:*)",
-        "reason": "a rule to ask is about it",
+        "reason": "this rule matches",
         "part": "git commit -m 'x y' ./b",
         "files": ["out.txt", "src/a.py", "./b"],
         "folder": "/project",
         "levels": [{"level": "operator", "ruling": {"permission": "ask", "rule": "ask Bash(git commit:*)",
-                    "reason": "a rule to ask is about it", "part": "git commit -m 'x y' ./b"}}],
+                    "reason": "this rule matches", "part": "git commit -m 'x y' ./b"}}],
         "allowed": False,
     }  # fmt: skip
     assert ruling.sentence == "to be asked about by the operator's rule `ask Bash(git commit:*)`"

@@ -83,7 +83,7 @@ def ask_first(site: Site) -> str:
 
 
 def write(page: Page, text: str) -> None:
-    field = page.get_by_label("Say something")
+    field = page.get_by_label("Write a message")
     field.fill(text)
     field.press("Enter")
 
@@ -113,7 +113,7 @@ def test_a_form_is_filled_in_after_an_approval(
     page.locator("input[type=file]").first.set_input_files({"name": "form.pdf", "mimeType": "application/pdf", "buffer": FORM})
     expect(page.get_by_text("form.pdf")).to_be_visible()
     write(page, "Fill in this PDF form with my name, Ada")
-    question = page.get_by_role("region", name="May the model use pdf-forms?")
+    question = page.get_by_role("region", name="Allow the model to use pdf-forms?")
     expect(question).to_contain_text("Reads PDF forms and fills them in")
     expect(question).to_contain_text("has the script scripts/check.py")
     expect(question.get_by_role("treeitem", name="FORMS.md")).to_be_visible()
@@ -128,14 +128,14 @@ def test_a_form_is_filled_in_after_an_approval(
     for name in ("Load pdf-forms", "Read FORMS.md of pdf-forms", "Run pdf-forms · form.pdf"):
         expect(call(page, name)).to_contain_text("tokens")
     expect(turn(page).get_by_text("Wrote fields.txt")).to_be_visible()
-    turn(page).get_by_role("button", name="Where the time went").click()
+    turn(page).get_by_role("button", name="Timeline").click()
     timeline = turn(page).get_by_role("figure", name="Timeline")
     spans = timeline.get_by_role("listitem")
     expect(spans.filter(has=page.get_by_role("img", name="Model"))).to_have_count(4)
     expect(spans.filter(has=page.get_by_role("img", name="Tool"))).to_have_count(3)
-    expect(spans.filter(has_text="Waiting for an answer: skill")).to_have_count(1)
+    expect(spans.filter(has_text="Waiting for approval: skill")).to_have_count(1)
     spans.filter(has=page.get_by_role("img", name="Tool")).first.get_by_role("button").click()
-    expect(timeline.get_by_text("The model reads")).to_be_visible()
+    expect(timeline.get_by_text("of its result go to the model")).to_be_visible()
     page.set_viewport_size({"width": 360, "height": 860})
     readable(page)
     uncut(page)
@@ -151,14 +151,14 @@ def test_a_form_is_filled_in_after_an_approval(
     expect(page.get_by_role("dialog").get_by_text("name, date")).to_be_visible()
     page.keyboard.press("Escape")
     call(page, "Run pdf-forms").click()
-    expect(page.get_by_role("region", name="What it prints")).to_contain_text("looking at form.pdf")
+    expect(page.get_by_role("region", name="Output", exact=True)).to_contain_text("looking at form.pdf")
     page.get_by_role("link", name="Open the run").last.click()
     expect(page).to_have_url(re.compile("/runs/run_"))
     expect(page.get_by_role("log")).to_contain_text("fields: name, date")
     page.goto("/insights?unused=true")  # what was offered and never used leads to its prompts and a better description
-    page.get_by_role("link", name=re.compile("^See what to change in")).first.click()
+    page.get_by_role("link", name=re.compile("^Suggested changes to")).first.click()
     expect(page).to_have_url(re.compile("tab=triggers"))
-    expect(page.get_by_role("button", name="Try the prompts")).to_be_visible()
+    expect(page.get_by_role("button", name="Test the prompts")).to_be_visible()
 
 
 def test_the_steps_of_a_script_are_seen_while_it_runs(talk: Site, models: ScriptedModels, visit: Open) -> None:
@@ -183,7 +183,7 @@ def test_small_talk_reads_no_skill(talk: Site, models: ScriptedModels, visit: Op
     expect(page.get_by_role("tabpanel", name="Usage")).to_contain_text("Offered 11 skills")
     expect(page.get_by_role("tabpanel", name="Usage")).not_to_contain_text("Loaded")
     assert models.seen[0].calls == ()
-    page.get_by_role("link", name="How skills are used").click()
+    page.get_by_role("link", name="Skill usage").click()
     row = page.get_by_role("row", name=re.compile("pdf-forms"))
     expect(row).to_contain_text("1")
     expect(row).not_to_contain_text("never used")  # one conversation says nothing
@@ -215,9 +215,9 @@ def test_calls_about_one_skill_are_refused_together_with_a_reason(talk: Site, mo
     models.script(both, Say("Then I do it by hand."))
     page = visit(talk, f"/chat/{ask_first(talk)}")
     write(page, "Fill in the form")
-    question = page.get_by_role("region", name="May the model use pdf-forms?")
-    expect(question).to_contain_text("2 calls wait for this answer")
-    question.get_by_label("Why not?").fill("not on a Friday")
+    question = page.get_by_role("region", name="Allow the model to use pdf-forms?")
+    expect(question).to_contain_text("2 calls are waiting for this answer")
+    question.get_by_label("Reason for refusing").fill("not on a Friday")
     question.get_by_role("button", name="Refuse").click()
     expect(turn(page).get_by_text("Then I do it by hand.")).to_be_visible()
     expect(turn(page).get_by_text("refused")).to_have_count(2)
@@ -235,8 +235,8 @@ def test_an_answer_is_stopped_tried_again_and_asked_for_in_other_words(talk: Sit
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_text("The end.")).to_be_visible()
     expect(page.get_by_text("Once upon a time")).to_have_count(0)
-    page.get_by_role("button", name="Say it in other words").click()
-    page.get_by_role("textbox", name="Say it in other words").fill("A short story")
+    page.get_by_role("button", name="Edit message").click()
+    page.get_by_role("textbox", name="Edit message").fill("A short story")
     page.get_by_role("button", name="Send again").click()
     expect(page.get_by_text("A short story.")).to_be_visible()
     expect(page.get_by_text("The end.")).to_have_count(0)
@@ -252,10 +252,10 @@ def test_what_is_entered_while_an_answer_comes_is_sent_after_it(talk: Site, mode
     write(page, "A story")
     expect(turn(page).get_by_text("Once upon a time")).to_be_visible()
     write(page, "How many planets?")
-    expect(page.get_by_text("It is sent when the answer is there")).to_be_visible()
+    expect(page.get_by_text("Sent when the answer is complete")).to_be_visible()
     models.go_on.set()
     expect(page.get_by_text("Nine.")).to_be_visible()
-    expect(page.get_by_label("Say something")).to_have_value("")
+    expect(page.get_by_label("Write a message")).to_have_value("")
     assert models.seen[-1].user == ("A story", "How many planets?")
 
 
@@ -272,14 +272,14 @@ def test_conversations_are_found_named_and_deleted(talk: Site, models: ScriptedM
     expect(listed.get_by_role("link")).to_have_text(["How many planets?", "How is green tea made?"])
     page.get_by_label("Find a conversation").fill("75 DEGREES")
     expect(listed.get_by_role("link")).to_have_text(["How is green tea made?"])
-    page.get_by_label("What can be done with How is green tea made?").click()
+    page.get_by_label("Actions for How is green tea made?").click()
     page.get_by_role("menuitem", name="Rename").click()
-    page.get_by_label("A name for this conversation").fill("Tea")
+    page.get_by_label("Rename conversation").fill("Tea")
     page.get_by_role("button", name="Save").click()
     expect(listed.get_by_role("link")).to_have_text(["Tea"])
     page.get_by_label("Find a conversation").fill("")
     expect(listed.get_by_role("link")).to_have_text(["How many planets?", "Tea"])
-    page.get_by_role("main").get_by_label("What can be done with How many planets?").last.click()
+    page.get_by_role("main").get_by_label("Actions for How many planets?").last.click()
     page.get_by_role("menuitem", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(listed.get_by_role("link")).to_have_text(["Tea"])
@@ -290,7 +290,7 @@ def test_a_skill_is_started_by_its_name_with_the_keyboard(talk: Site, models: Sc
     models.script(Say("Which form?"))
     page = visit(talk, f"/chat/{begin(talk)}")
     page.watch.forgive(r"status of 404")  # type: ignore[attr-defined]
-    field = page.get_by_label("Say something")
+    field = page.get_by_label("Write a message")
     field.fill("/form")
     expect(page.get_by_role("option", name=re.compile("pdf-forms"))).to_have_attribute("aria-selected", "true")
     field.press("Enter")
@@ -317,7 +317,7 @@ def test_files_are_dropped_and_pasted_into_a_conversation(talk: Site, models: Sc
             : new DragEvent(kind, { dataTransfer: held, bubbles: true, cancelable: true });
         field.dispatchEvent(event);
     }"""
-    field = page.get_by_label("Say something")
+    field = page.get_by_label("Write a message")
     field.evaluate(give, ["dragenter", "a.txt"])
     expect(page.get_by_text("Drop the files to add them")).to_be_visible()
     field.evaluate(give, ["drop", "notes.txt"])
@@ -342,9 +342,9 @@ def test_a_model_without_a_key_and_one_that_fails_say_what_to_do(talk: Site, mod
     write(page, "Hello")
     expect(page.get_by_role("alert")).to_contain_text("needs DEEPSEEK_API_KEY, which is not set")
     expect(page.get_by_role("alert")).to_contain_text("Set DEEPSEEK_API_KEY in the environment")
-    expect(page.get_by_label("Say something")).to_have_value("Hello")
+    expect(page.get_by_label("Write a message")).to_have_value("Hello")
     page.get_by_placeholder("openai:gpt-5").fill("openai-chat:gpt-5")
-    page.get_by_label("Say something").press("Enter")
+    page.get_by_label("Write a message").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("The service of the model 'gpt-5' refuses the key (401)")
     expect(page.get_by_role("alert")).to_contain_text("The provider answered: no such key")
     page.get_by_role("button", name="Choose another model").click()
@@ -372,13 +372,13 @@ def test_a_server_that_dies_in_a_turn_leaves_it_marked_and_does_nothing_twice(
     write(page, "Which fields are in form.pdf?")
     expect(turn(page).get_by_text("It has")).to_be_visible()
     talk.stop(signal.SIGKILL)
-    expect(page.get_by_text("The server does not answer")).to_be_visible(timeout=15_000)
+    expect(page.get_by_text("The server does not respond")).to_be_visible(timeout=15_000)
     models.go_on.set()
     talk.start()
-    expect(page.get_by_text("The server ended in the middle of this turn")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("The server stopped during this turn")).to_be_visible(timeout=30_000)
     expect(call(page, "Run pdf-forms")).to_be_visible()
     page.reload()
-    expect(page.get_by_text("The server ended in the middle of this turn")).to_be_visible()
+    expect(page.get_by_text("The server stopped during this turn")).to_be_visible()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_text("It has two fields.")).to_be_visible()
     assert len(talk.ask("GET", "/api/v1/runs?skill=pdf-forms")["data"]) == before + 1
@@ -403,7 +403,7 @@ def test_what_was_allowed_for_a_conversation_holds_after_the_server_was_started_
     expect(page.get_by_text("Second.")).to_be_visible()
     (pdf / "FORMS.md").write_text("# Forms\n\nAnother text.\n")
     write(page, "And once more")
-    expect(page.get_by_role("region", name="May the model use pdf-forms?")).to_be_visible()
+    expect(page.get_by_role("region", name="Allow the model to use pdf-forms?")).to_be_visible()
     expect(turn(page, 3).get_by_text("the skill 'pdf-forms' has changed")).to_be_visible()
     page.get_by_role("button", name="Allow once").click()
     expect(page.get_by_text("Third.")).to_be_visible()
@@ -433,7 +433,7 @@ def test_a_hostile_model_is_bounded_and_shown_as_text(talk: Site, models: Script
     assert folded.count() == 1
     folded.click()
     page.get_by_role("button", name=re.compile("Load <script>")).first.click()
-    expect(main.get_by_text("not done").first).to_be_visible()
+    expect(main.get_by_text("not run").first).to_be_visible()
     text = main.inner_text()
     assert "\u202e" not in text
     assert "\x1b" not in text
@@ -449,7 +449,7 @@ def test_what_the_history_was_put_into_is_told(talk: Site, models: ScriptedModel
         expect(turn(page, number).get_by_role("button", name="Copy the answer")).to_be_visible()
     told = page.get_by_text("the beginning of the conversation was summarised").first
     expect(told).to_be_visible()
-    page.get_by_text("The summary").first.click()
+    page.get_by_text("Summary").first.click()
     expect(page.get_by_text("They spoke of tea.").first).to_be_visible()
 
 

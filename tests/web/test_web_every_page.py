@@ -155,35 +155,18 @@ def test_a_second_visit_asks_for_no_script_again(lived_in: Site, visit: Open) ->
     assert kept >= 2, sent  # the script and the style of every page come from the browser's own store
 
 
-def test_the_palette_finds_a_skill_and_goes_there(lived_in: Site, visit: Open) -> None:
-    page = visit(lived_in, "/runs")
-    _settled(page)
-    page.keyboard.press("Control+k")
-    page.get_by_placeholder("Find or go to").fill("how long does it take to read")
-    page.get_by_role("dialog").get_by_text("text-statistics").first.click()
-    expect(page).to_have_url(re.compile(r"/skills/config(:|%3A)text-statistics"))
-
-
-def test_an_address_that_is_no_page_says_so(lived_in: Site, visit: Open) -> None:
-    page = visit(lived_in, "/skills/nothing/at/all")
-    expect(page.get_by_text("There is no such page")).to_be_visible()
-
-
-def test_an_address_that_is_nothing_at_all_shows_the_page_and_a_way_on(lived_in: Site, visit: Open) -> None:
-    page = visit(lived_in, "about:blank", language="zh-CN")
+def test_what_is_not_there_is_said_in_chinese_with_the_original_words_and_a_way_on(lived_in: Site, visit: Open) -> None:
+    page = visit(lived_in, "/runs", language="zh-CN")
     page.watch.forgive("status of 404")  # type: ignore[attr-defined]
     answer = page.goto("/nope")
     assert answer is not None
     assert answer.status == 404
     expect(page.get_by_text("没有这个页面")).to_be_visible()
+    page.goto("/skills/nothing/at/all")
+    expect(page.get_by_text("没有这个页面")).to_be_visible()
     page.get_by_role("link", name="前往技能列表").click()
     expect(page).to_have_url(re.compile(r"/skills$"))
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-
-
-def test_what_the_server_says_is_said_in_chinese_with_its_own_words_below(lived_in: Site, visit: Open) -> None:
-    page = visit(lived_in, "about:blank", language="zh-CN")
-    page.watch.forgive("status of 404")  # type: ignore[attr-defined]
     page.goto("/runs/run_nosuch")
     told = page.get_by_role("alert")
     expect(told).to_contain_text("没有这条记录")

@@ -47,13 +47,13 @@ def test_filters_leave_as_many_skills_as_they_say_and_stand_in_the_address(site:
 
 def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(site: Site, visit: Open) -> None:
     page = visit(site, "/skills")
-    page.get_by_placeholder("What should be done? Say it in your own words.").fill("how many words has this text")
+    page.get_by_placeholder("Search by what should be done, in your own words").fill("how many words has this text")
     expect(rows(page).first).to_contain_text("text-statistics")
-    expect(rows(page).first).to_contain_text("Because of")
+    expect(rows(page).first).to_contain_text("Matched")
     page.goto("/skills?q=how+many+words+has+this+text&source=installed")
-    expect(page.get_by_text("No skill fits")).to_be_visible()
+    expect(page.get_by_text("No matching skills")).to_be_visible()
     page.goto("/skills?q=zzzz+qqqq")
-    expect(page.get_by_text("No skill fits")).to_be_visible()
+    expect(page.get_by_text("No matching skills")).to_be_visible()
 
 
 def names(page: Page) -> list[str]:
@@ -70,12 +70,12 @@ def test_rows_say_what_skills_cost_and_when_they_were_used_in_the_order_that_is_
     expect(rows(page).first).to_be_visible()
     everyone = names(page)
     assert everyone == sorted(everyone, key=str.casefold)
-    order = page.get_by_role("combobox", name="Order")
+    order = page.get_by_role("combobox", name="Sort by")
     order.select_option("used")
     expect(rows(page).first).to_contain_text("text-statistics")
     expect(rows(page).first).to_contain_text("last used today")
-    expect(rows(page).nth(1)).to_contain_text("not used in a year")
-    expect(rows(page).first.get_by_text("Has a script")).to_be_visible()
+    expect(rows(page).nth(1)).to_contain_text("no usage in the last year")
+    expect(rows(page).first.get_by_text("Script", exact=True)).to_be_visible()
     expect(rows(page).first.get_by_text("tokens").filter(visible=True)).to_be_visible()
     assert "sort=used" in page.url
     page.reload()
@@ -86,7 +86,7 @@ def test_rows_say_what_skills_cost_and_when_they_were_used_in_the_order_that_is_
     expect(rows(page).first).to_contain_text(most["name"])
     with page.expect_response("**/api/v1/catalog?sort=risk*"):
         order.select_option("risk")
-    expect(page.get_by_text("still to be scanned")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_text("not scanned yet")).to_have_count(0, timeout=60_000)
     page.wait_for_load_state("networkidle")
     assert sorted(names(page), key=str.casefold) == everyone
     uncut(page)
@@ -121,7 +121,7 @@ def test_whatever_a_skill_says_of_itself_no_text_of_its_card_is_cut_and_phones_s
             card = listed.filter(has_text=name)
             expect(card).to_have_count(1)
             expect(card.get_by_text(re.compile("^(Configured|配置)$"))).to_be_visible()
-        expect(listed.filter(has_text="only-people").get_by_text(re.compile("Only for people|仅供人使用"))).to_be_visible()
+        expect(listed.filter(has_text="only-people").get_by_text(re.compile("People only|仅供人使用"))).to_be_visible()
         expect(listed.filter(has_text="broken").get_by_text(re.compile("^(Broken|已损坏)$"))).to_be_visible()
         page.wait_for_load_state("networkidle")
         heights = listed.evaluate_all("(cards) => cards.map((one) => [one.clientHeight, one.firstElementChild.scrollHeight])")
@@ -143,15 +143,15 @@ def test_a_skill_without_tests_or_prompts_says_what_to_add(site: Site, visit: Op
     (bare / "SKILL.md").write_text("---\nname: bare\ndescription: Has nothing.\n---\nDo.\n", "utf-8")
     site.ask("POST", "/api/v1/catalog/refresh")
     page = visit(site, "/skills/config:bare?tab=tests")
-    expect(page.get_by_text("There is nothing to test")).to_be_visible()
+    expect(page.get_by_text("No tests", exact=True)).to_be_visible()
     expect(page.get_by_text("tests/examples.json")).to_be_visible()
     expect(page.get_by_role("button", name="Run the tests")).to_have_count(0)
     shutil.rmtree(bare)
     site.ask("POST", "/api/v1/catalog/refresh")
     page.goto("/skills/config:csv-summary?tab=triggers")
-    expect(page.get_by_text("There are no prompts")).to_be_visible()
+    expect(page.get_by_text("No prompts", exact=True)).to_be_visible()
     expect(page.get_by_text("evals/triggers.json")).to_be_visible()
-    expect(page.get_by_role("button", name="Try the prompts")).to_have_count(0)
+    expect(page.get_by_role("button", name="Test the prompts")).to_have_count(0)
     page.goto("/skills/config:csv-summary?tab=tests")
     expect(page.get_by_role("button", name="Run the tests")).to_be_visible()
 
@@ -165,7 +165,7 @@ def test_one_chats_with_an_agent_from_its_page_which_shows_what_is_left_of_its_b
     expect(bar).to_be_visible()
     filled = bar.evaluate("(bar) => [...bar.children].reduce((sum, part) => sum + part.clientWidth, 0) / bar.clientWidth")
     assert 0 < filled < 0.5
-    page.get_by_role("link", name="Chat with it").click()
+    page.get_by_role("link", name="Start chat").click()
     expect(page.get_by_role("combobox", name="Agent")).to_have_value("Editor")
 
 
@@ -190,7 +190,7 @@ def test_searches_and_collections_are_saved_and_found_again(
     site: Site, visit: Open, uncut: Callable[[Page], None], readable: Callable[[Page], None]
 ) -> None:
     page = visit(site, "/skills/config:csv-summary", width=390)
-    page.get_by_role("button", name="More that can be done").click()
+    page.get_by_role("button", name="More actions").click()
     page.get_by_role("menuitem", name="Add to a collection").click()
     window = page.get_by_role("dialog")
     window.get_by_role("textbox", name="Name of a new collection").fill("Tables <b>of</b> all kinds")
@@ -212,12 +212,12 @@ def test_searches_and_collections_are_saved_and_found_again(
     other.get_by_role("button", name="Saved", exact=True).click()
     other.get_by_role("link", name="Long texts").click()
     expect(other.get_by_role("searchbox")).to_have_value("how many words")
-    expect(other.get_by_role("combobox", name="Order")).to_have_value("tokens")
+    expect(other.get_by_role("combobox", name="Sort by")).to_have_value("tokens")
     other.get_by_role("button", name="Saved", exact=True).click()
     other.get_by_role("button", name="Delete the search Long texts").click()
     expect(other.get_by_role("link", name="Long texts")).to_have_count(0)
     other.get_by_role("button", name=re.compile("^Delete the collection Tables")).click()
-    expect(other.get_by_text("Nothing is saved yet")).to_be_visible()
+    expect(other.get_by_text("Nothing saved yet")).to_be_visible()
     assert site.ask("GET", "/api/v1/catalog/collections")["data"] == []
 
 
@@ -246,7 +246,7 @@ def test_what_is_shown_of_an_installed_skill_is_edited_and_taken_back(site: Site
     body = b"--b\r\nContent-Disposition: form-data; name=file; filename=tidy.zip\r\n\r\n" + tidy() + b"\r\n--b--\r\n"
     site.ask("POST", "/api/v1/skill-definitions/upload-create", raw=body, media="multipart/form-data; boundary=b")
     page = visit(site, "/skills/installed:tidy?tab=about")
-    shown = page.get_by_role("region", name="In the registry")
+    shown = page.get_by_role("region", name="Registry listing")
     expect(shown.get_by_text("office").first).to_be_visible()
     shown.get_by_role("button", name="Edit").click()
     form = page.get_by_role("dialog")
@@ -266,7 +266,7 @@ def test_what_is_shown_of_an_installed_skill_is_edited_and_taken_back(site: Site
     made = site.ask("GET", "/api/v1/skill-definitions/tidy")["data"]
     assert (made["category"], made["tags"]) == ("papers", ["forms", "desk"])
     shown.get_by_role("button", name="Edit").click()
-    form.get_by_role("button", name="As SKILL.md says").first.click()
+    form.get_by_role("button", name="Reset to SKILL.md").first.click()
     form.get_by_role("button", name="Save").click()
     expect(shown.get_by_text("office").first).to_be_visible()
 
@@ -277,10 +277,10 @@ def test_a_page_that_was_never_loaded_says_that_the_server_is_gone_and_comes_whe
     expect(rows(page).first).to_be_visible()
     site.stop(signal.SIGKILL)
     page.get_by_role("link", name="Memory", exact=True).click()
-    expect(page.get_by_role("alert").get_by_text("The server does not answer")).to_be_visible(timeout=15_000)
+    expect(page.get_by_role("alert").get_by_text("The server does not respond")).to_be_visible(timeout=15_000)
     expect(page.get_by_role("link", name="Skills", exact=True)).to_be_visible()
     page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("alert").get_by_text("The server does not answer")).to_be_visible()
+    expect(page.get_by_role("alert").get_by_text("The server does not respond")).to_be_visible()
     site.start()
     expect(page.get_by_role("heading", level=1, name="Memory")).to_be_visible(timeout=30_000)
 
@@ -290,7 +290,7 @@ def test_a_page_whose_parts_are_of_an_older_version_says_so(site: Site, visit: O
     page.watch.forgive("Failed to load resource|error: Problem|preload CSS")  # type: ignore[attr-defined]
     page.route("**/MemoryPage-*", lambda route: route.fulfill(status=404))
     page.get_by_role("link", name="Memory", exact=True).click()
-    expect(page.get_by_text("The server has a newer page")).to_be_visible()
+    expect(page.get_by_text("A newer version of this page is available")).to_be_visible()
     page.unroute("**/MemoryPage-*")
     page.get_by_role("button", name="Reload the page").click()
     expect(page.get_by_role("heading", level=1, name="Memory")).to_be_visible()

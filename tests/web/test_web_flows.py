@@ -65,7 +65,7 @@ def drop(page: Page, data: bytes, name: str = "greeter.zip") -> None:
 def install(page: Page, data: bytes) -> None:
     """From the drop to the end."""
     drop(page, data)
-    expect(page.get_by_text("One skill was found")).to_be_visible()
+    expect(page.get_by_text("1 skill found")).to_be_visible()
     page.get_by_role("button", name="Install it").click()
     expect(page.get_by_role("link", name="Open the skill")).to_be_visible()
 
@@ -91,7 +91,7 @@ def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Si
     installed = site.ask("GET", SKILLS)["data"]
     page = visit(site, "/install")
     drop(page, greeter("1.0.0"))
-    expect(page.get_by_text("One skill was found")).to_be_visible()
+    expect(page.get_by_text("1 skill found")).to_be_visible()
     expect(page.get_by_text("Nothing is installed yet")).to_be_visible()
     assert site.ask("GET", SKILLS)["data"] == installed
     page.get_by_role("button", name="Install it").click()
@@ -105,11 +105,11 @@ def test_a_skill_is_dropped_looked_at_installed_read_run_and_taken_back(site: Si
 
     form = tab(page, "Run")
     form.get_by_role("button", name="Run it").click()
-    expect(form.get_by_text("This is needed")).to_be_visible()
+    expect(form.get_by_text("Required", exact=True)).to_be_visible()
     form.get_by_label(re.compile("^name")).fill("Ada")
     form.get_by_role("button", name="Run it").click()
     expect(form.get_by_text("Good day, Ada!")).to_be_visible()
-    form.get_by_role("link", name="Open the whole run").click()
+    form.get_by_role("link", name="Open the run").click()
     timeline = page.get_by_role("region", name="Timeline")
     expect(timeline.get_by_role("listitem").filter(has=page.get_by_role("img", name="Step"))).to_have_count(2)
     expect(timeline.get_by_text("slowest")).to_be_visible()
@@ -157,18 +157,18 @@ def test_a_skill_is_switched_off_and_on_again(site: Site, visit: Open) -> None:
 
 def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(ruled_site: Site, visit: Open) -> None:
     page = visit(ruled_site, "/runs")
-    expect(page.get_by_text("Nothing has run yet")).to_be_visible()
+    expect(page.get_by_text("No runs yet")).to_be_visible()
     order = {"skill": "data-processor", "parameters": {"data": [{"n": 1}]}, "wait": False}
     run = ruled_site.ask("POST", "/api/v1/runs", order)["data"]["run_id"]
     page.goto(f"/runs/{run}")
-    expect(page.get_by_text("This run waits for an answer")).to_be_visible()
+    expect(page.get_by_text("This run is waiting for approval")).to_be_visible()
     page.reload()
-    expect(page.get_by_role("navigation", name="Pages").get_by_label("1 question waits")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Pages").get_by_label("1 pending request")).to_be_visible()
     expect(page).to_have_title(re.compile(r"^\(1\) "))
-    page.get_by_role("link", name="Look and answer").click()
+    page.get_by_role("link", name="Review").click()
     page.get_by_role("button", name="Allow for longer").click()
     page.get_by_role("menuitem", name="Always allow here").click()
-    expect(page.get_by_text("Nothing waits")).to_be_visible()
+    expect(page.get_by_text("No pending requests")).to_be_visible()
     expect(page.get_by_role("region", name="Approved").get_by_role("link")).to_be_visible()
     page.goto(f"/runs/{run}")
     expect(page.get_by_text("Succeeded")).to_be_visible()
@@ -176,12 +176,12 @@ def test_a_run_that_a_rule_asks_about_waits_for_the_answer_on_the_page(ruled_sit
     page.goto("/approvals")
     page.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
-    expect(page.get_by_text("Nothing is approved")).to_be_visible()
+    expect(page.get_by_text("No approvals in this workspace")).to_be_visible()
 
     ruled_site.ask("POST", "/api/v1/runs", order)
-    page.get_by_placeholder("Why not?").fill("not today")
+    page.get_by_placeholder("Reason for refusing").fill("not today")
     page.get_by_role("button", name="Refuse").click()
-    expect(page.get_by_text("Nothing waits")).to_be_visible()
+    expect(page.get_by_text("No pending requests")).to_be_visible()
     page.goto("/runs")
     expect(page.get_by_role("list", name="Runs").get_by_text("not today")).to_be_visible()
 
@@ -218,8 +218,8 @@ def test_what_is_no_skill_is_refused_with_a_way_out_and_can_be_chosen_anew(site:
 
 def test_an_agent_is_built_while_its_exact_prompt_is_shown(site: Site, visit: Open) -> None:
     page = visit(site, "/agents")
-    page.get_by_role("link", name="Make an agent").click()
-    told = page.get_by_role("region", name="The text")
+    page.get_by_role("link", name="Create an agent").click()
+    told = page.get_by_role("region", name="Text", exact=True)
     expect(told).to_contain_text("csv-summary")  # none chosen: all
     page.get_by_role("textbox", name="Name").fill("Editor")
     page.get_by_role("textbox", name="Prompt").fill("You are a careful editor.")
@@ -228,15 +228,15 @@ def test_an_agent_is_built_while_its_exact_prompt_is_shown(site: Site, visit: Op
     expect(told).to_contain_text("You are a careful editor.")
     expect(told).to_contain_text("text-statistics")
     expect(told).not_to_contain_text("csv-summary")
-    page.get_by_role("tab", name="What each skill costs").click()
-    expect(page.get_by_role("region", name="What each skill costs").get_by_role("row")).to_have_count(2)
+    page.get_by_role("tab", name="Tokens per skill").click()
+    expect(page.get_by_role("region", name="Tokens per skill").get_by_role("row")).to_have_count(2)
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Editor")
     kept = site.ask("GET", "/api/v1/agents")["data"]
     assert [(one["name"], one["system_prompt"]) for one in kept] == [("Editor", "You are a careful editor.")]
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("There are no agents yet")).to_be_visible()
+    expect(page.get_by_text("No agents yet")).to_be_visible()
 
 
 def test_the_card_that_says_how_a_model_is_set_up_is_whole(site: Site, visit: Open, uncut: Callable[[Page], None]) -> None:
@@ -255,7 +255,7 @@ def test_a_skill_is_put_into_the_folder_of_a_coding_agent_and_taken_out(
     switch = part.get_by_role("switch", name="text-statistics in Claude Code")
     expect(switch).not_to_be_checked(timeout=30_000)
     switch.click(force=True)
-    expect(page.get_by_text("text-statistics is in the folder of Claude Code now")).to_be_visible()
+    expect(page.get_by_text("text-statistics was added to Claude Code")).to_be_visible()
     expect(switch).to_be_checked()
     linked = site.home / ".claude/skills/text-statistics"
     assert linked.resolve() == (site.project / "skills/text-statistics").resolve()
@@ -264,8 +264,8 @@ def test_a_skill_is_put_into_the_folder_of_a_coding_agent_and_taken_out(
     uncut(page)
     expect(page.get_by_role("tab", name="Clients")).to_be_in_viewport(ratio=1)
     page.goto("/agents")
-    page.get_by_role("button", name="Take text-statistics out of Claude Code").click()
-    expect(page.get_by_text("text-statistics was taken out of the folder of Claude Code")).to_be_visible()
+    page.get_by_role("button", name="Remove text-statistics from Claude Code").click()
+    expect(page.get_by_text("text-statistics was removed from Claude Code")).to_be_visible()
     assert not linked.exists()
     expect(page.get_by_role("region", name="Agents on this machine")).to_contain_text("no skill of this server")
     readable(page)
@@ -284,17 +284,17 @@ def test_a_skill_that_others_bring_along_is_agreed_to_and_shown_with_why_it_is_h
         archive.writestr("carried/scripts/execute.py", _SCRIPT)
     page = visit(site, "/install")
     drop(page, stream.getvalue())
-    expect(page.get_by_text("2 skills were found")).to_be_visible()
+    expect(page.get_by_text("2 skills found")).to_be_visible()
     page.get_by_role("checkbox", name="Install this one").nth(1).uncheck()
     page.get_by_role("button", name="Install it").click()
-    asked = page.get_by_role("alert").filter(has_text="It brings other skills along")
+    asked = page.get_by_role("alert").filter(has_text="It requires other skills")
     expect(asked.get_by_text("bringer requires carried@^1")).to_be_visible()
     expect(asked.get_by_text("has the script scripts/execute.py")).to_be_visible()
-    asked.get_by_role("button", name="Agree, and install them too").click()
+    asked.get_by_role("button", name="Allow, and install them too").click()
     expect(page.get_by_role("link", name="Open the skill")).to_have_count(2)
     page.goto("/skills/installed:bringer?tab=safety")
-    required = page.get_by_role("region", name="What it requires")
-    expect(required.get_by_role("listitem").filter(has_text="carried 1.2.0")).to_contain_text("there")
+    required = page.get_by_role("region", name="Dependencies")
+    expect(required.get_by_role("listitem").filter(has_text="carried 1.2.0")).to_contain_text("available")
     expect(required.get_by_role("listitem").filter(has_text="crm")).to_contain_text("missing")
     page.goto("/skills/installed:carried?tab=safety")
-    expect(page.get_by_role("region", name="What it requires")).to_contain_text("Needed: bringer requires carried@^1")
+    expect(page.get_by_role("region", name="Dependencies")).to_contain_text("Needed: bringer requires carried@^1")

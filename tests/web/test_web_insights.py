@@ -34,11 +34,11 @@ def test_from_the_first_steps_to_the_runs_behind_each_figure(site: Site, visit: 
         site.ask("POST", RUNS, {"skill": skill, "parameters": parameters})
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Home").click()
     page.reload()
-    needs = page.get_by_role("region", name="Needs you").get_by_role("link")
+    needs = page.get_by_role("region", name="Needs attention").get_by_role("link")
     expect(needs).to_have_count(1, timeout=30_000)
     expect(needs).to_contain_text("data-processor")
     expect(page.get_by_role("region", name="Most used").get_by_role("link")).to_have_count(2)
-    chart = page.get_by_role("figure", name="Runs a day in the last 14 days")
+    chart = page.get_by_role("figure", name="Runs per day, last 14 days")
     expect(chart.get_by_role("link")).to_have_count(14)
     expect(chart.get_by_role("link").last).to_have_accessible_name(re.compile("Succeeded 1, Failed 1$"))
     chart.get_by_role("button", name="Show as a table").click()
@@ -59,7 +59,7 @@ def test_from_the_first_steps_to_the_runs_behind_each_figure(site: Site, visit: 
     page.get_by_role("button", name="Run again").click()
     expect(page.get_by_role("textbox", name="text", exact=True)).to_have_value(TEXT)
     page.get_by_role("tab", name="Overview").click()
-    expect(page.get_by_role("region", name="Use", exact=True)).to_contain_text(re.compile(r"Runs\s*1"))
+    expect(page.get_by_role("region", name="Usage", exact=True)).to_contain_text(re.compile(r"Runs\s*1"))
     expect(page.get_by_role("region", name="Who uses it").get_by_role("link", name="Page and HTTP")).to_be_visible()
 
 
@@ -90,7 +90,7 @@ def test_each_step_of_the_funnel_leads_to_its_turns(site: Site, visit: Open, rea
     expect(listed).to_have_count(2)
     page.reload()
     expect(listed).to_have_count(2)
-    page.get_by_role("button", name="Of every skill").click()
+    page.get_by_role("button", name="All skills").click()
     expect(page).not_to_have_url(re.compile("skill="))
     listed.filter(has_text="chat_a").click()
     expect(page.get_by_role("article", name="Turn 3", exact=True)).to_be_in_viewport()
@@ -110,7 +110,7 @@ def test_two_versions_stand_side_by_side_with_what_became_of_them(site: Site, vi
     page = visit(site, "/skills/installed:greeter")
     page.get_by_role("link", name="Compare the last two").click()
     compared = page.get_by_role("region", name="Compare")
-    expect(compared.get_by_text("The later one may do one thing more")).to_be_visible()
+    expect(compared.get_by_text("The later version adds 1 permission")).to_be_visible()
     expect(compared.get_by_role("table").first.get_by_role("row").filter(has_text="Instructions")).to_contain_text("tokens")
     live = compared.get_by_role("table").last
     expect(live.get_by_role("columnheader")).to_have_text(["1.0.0", "1.1.0", "Change"])
@@ -164,7 +164,9 @@ def test_tests_run_from_the_page_and_a_failing_case_says_what_it_was_given_and_g
     expect(users).not_to_contain_text("Tests")
     page.goto("/")  # a test that fails is no run that fails
     expect(page.get_by_role("region", name="Last 14 days")).to_be_visible(timeout=30_000)
-    expect(page.get_by_role("region", name="Needs you").get_by_role("link").filter(has_text="text-statistics")).to_have_count(0)
+    expect(
+        page.get_by_role("region", name="Needs attention").get_by_role("link").filter(has_text="text-statistics")
+    ).to_have_count(0)
     page.goto("/runs?skill=config:text-statistics&tests=false")
     expect(page.get_by_text("Without tests")).to_be_visible()
     expect(page.get_by_role("list", name="Runs")).not_to_contain_text("Tests")
@@ -188,16 +190,16 @@ def test_prompts_are_tried_from_the_page_and_a_better_description_is_proposed(
     )
     site.ask("POST", "/api/v1/catalog/refresh")
     page = visit(site, "/skills/config:bookkeeper?tab=triggers")
-    expect(page.get_by_text("These prompts have not been tried yet.")).to_be_visible()
-    page.get_by_role("button", name="Try the prompts").click()
+    expect(page.get_by_text("These prompts have not been tested yet.")).to_be_visible()
+    page.get_by_role("button", name="Test the prompts").click()
     expect(page.get_by_role("status").get_by_text(re.compile("^2 of 8 as expected"))).to_be_visible(timeout=60_000)
     listed = page.get_by_role("list", name="Prompts").get_by_role("listitem")
-    expect(listed.filter(has_text="Sing a song")).to_contain_text("rightly not found")
+    expect(listed.filter(has_text="Sing a song")).to_contain_text("not found, as expected")
     hit = listed.filter(has_text="Keep my books")
     expect(hit).to_contain_text("found first")
     hit.get_by_role("button").click()
     expect(hit.get_by_role("link", name="bookkeeper")).to_be_visible()
-    proposal = page.get_by_role("region", name="A better description")
+    proposal = page.get_by_role("region", name="Suggested description")
     expect(proposal).to_contain_text("Keeps books in order. Also for:")
     proposal.get_by_role("button", name="Copy").click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("Keeps books in order. Also for:")
@@ -221,10 +223,10 @@ def test_what_agents_get_of_a_skill_is_chosen_and_found_again(site: Site, visit:
     page.get_by_role("button", name="For agents: Automatic").click()
     page.get_by_role("menuitemradio", name=re.compile("^Name only")).click()
     expect(page.get_by_role("button", name="For agents: Name only")).to_be_visible()
-    page.get_by_role("button", name="More that can be done").click()
+    page.get_by_role("button", name="More actions").click()
     page.get_by_role("menuitem", name="Add to an agent").click()
     page.get_by_role("dialog").get_by_role("button", name="Add to Writer").click()
-    expect(page.get_by_role("dialog").get_by_role("button", name="Has it")).to_be_visible()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Added")).to_be_visible()
     kept = site.ask("GET", f"/api/v1/agents/{agent}")["data"]["skills"]
     assert [one["skill_id"] for one in kept] == ["config:csv-summary", "config:text-statistics"]
 
@@ -238,14 +240,18 @@ def test_what_agents_get_of_a_skill_is_chosen_and_found_again(site: Site, visit:
     expect(page.get_by_text("Agents are offered all skills")).to_be_visible()
 
 
-def test_enter_takes_the_first_that_the_palette_finds(site: Site, visit: Open) -> None:
+def test_the_palette_finds_skills_in_own_words_and_enter_takes_the_first_that_it_finds(site: Site, visit: Open) -> None:
     agent = site.ask("POST", "/api/v1/agents", {"name": "Proofreader", "system_prompt": "You read."})["data"]["id"]
     page = visit(site, "/settings")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.keyboard.press("Control+k")
-    page.get_by_placeholder("Find or go to").press_sequentially("proofr")
+    page.get_by_placeholder("Search or go to").press_sequentially("proofr")
     page.keyboard.press("Enter")  # before anything was found
     expect(page).to_have_url(re.compile(f"/agents/{agent}"))
+    page.keyboard.press("Control+k")
+    page.get_by_placeholder("Search or go to").fill("how long does it take to read")
+    page.get_by_role("dialog").get_by_text("text-statistics").first.click()
+    expect(page).to_have_url(re.compile(r"/skills/config(:|%3A)text-statistics"))
 
 
 def _install(site: Site, version: str, more: dict[str, str]) -> None:

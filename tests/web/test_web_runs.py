@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_one_script_of_several_works_on_files_and_what_it_makes_is_looked_at(rep
     give(page)
     page.get_by_label("Arguments").fill("cities.txt\n--title=a b")
     page.get_by_role("button", name="Run it").dblclick()
-    made = page.get_by_role("region", name="Files it made")
+    made = page.get_by_role("region", name="Output files")
     expect(made.get_by_role("listitem")).to_have_count(4)
     expect(page.get_by_role("log")).to_contain_text("made of 2 lines ['--title=a b']")
     (run,) = site.ask("GET", "/api/v1/runs?skill=reports")["data"]
@@ -105,7 +106,7 @@ def test_what_few_runs_need_is_folded_away_and_checked_before_it_is_sent(reports
     page.get_by_role("button", name="More settings").click()
     page.get_by_label("Context").fill("[1]")
     page.get_by_role("button", name="Run it").click()
-    expect(page.get_by_text("This is no JSON")).to_be_visible()
+    expect(page.get_by_text("Not valid JSON")).to_be_visible()
     page.get_by_label("Context").fill('{"locale": "de"}')
     page.get_by_role("button", name="Run it").click()
     expect(page.get_by_role("log")).to_contain_text("fine")
@@ -120,7 +121,7 @@ def test_a_schedule_gives_its_script_arguments_and_files(reports: str, site: Sit
     choose(page, form, "scripts/report.py")
     give(form)
     form.get_by_label("Arguments").fill("cities.txt")
-    form.get_by_role("button", name="Add it").click()
+    form.get_by_role("button", name="Add schedule").click()
     page.get_by_role("list", name="Schedules").get_by_role("link", name="cities").click()
     facts = page.get_by_role("region", name="Schedule", exact=True)
     expect(facts).to_contain_text(re.compile(r"scripts/report\.py.*cities\.txt.*cities\.txt", re.DOTALL))
@@ -160,11 +161,11 @@ def test_runs_are_seen_over_time_and_those_of_a_schedule_together(
     expect(listed.get_by_role("link", name=past[1])).to_be_visible()
     fold.click()
     expect(listed.get_by_role("link", name=past[1])).to_have_count(0)
-    page.get_by_role("switch", name="合并同一定时任务的运行" if chinese else "Group the runs of a schedule").click()
+    page.get_by_role("switch", name="合并同一定时任务的运行" if chinese else "Group runs by schedule").click()
     expect(listed.get_by_role("link", name=past[1])).to_be_visible()
     expect(fold).to_have_count(0)
 
-    chart = page.get_by_role("region", name="每天的运行结果" if chinese else "How runs ended, by day")
+    chart = page.get_by_role("region", name="每天的运行结果" if chinese else "Outcomes by day")
     chart.get_by_role("button", name="显示为表格" if chinese else "Show as a table").click()
     cells = chart.get_by_role("row").last.get_by_role("cell")
     expect(cells.nth(1)).not_to_have_text("0")  # what failed
@@ -177,7 +178,7 @@ def test_runs_are_seen_over_time_and_those_of_a_schedule_together(
     expect(bars.last).to_have_attribute("aria-current", "page")
     expect(listed.get_by_role("link", name=past[1])).to_be_visible()
     bars.first.click()
-    expect(page.get_by_text("没有匹配的运行" if chinese else "No run fits")).to_be_visible()
+    expect(page.get_by_text("没有匹配的运行" if chinese else "No matching runs")).to_be_visible()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -193,7 +194,7 @@ def test_two_runs_are_compared_in_an_address(
     page = visit(site, f"/runs/{past[0]}", width=width, scheme=scheme)
     page.get_by_role("link", name="Compare").click()
     page.get_by_role("region", name="Choose the second run").get_by_role("link", name=past[1]).click()
-    ran = page.get_by_role("region", name="How they ran")
+    ran = page.get_by_role("region", name="Execution")
     expect(ran.get_by_role("row", name="State")).to_contain_text(re.compile("Failed.*Succeeded"))
     expect(ran.get_by_role("row", name="Exit code (different)")).to_contain_text("different")
     expect(ran.get_by_role("row", name="Schedule (different)")).to_contain_text("every-year")
@@ -203,15 +204,15 @@ def test_two_runs_are_compared_in_an_address(
     readable(page)
     uncut(page)
     expect(page.locator("html")).to_have_js_property("scrollWidth", width)
-    page.get_by_role("switch", name="Only what is different").click()
-    expect(limits).to_contain_text("Both runs are the same here")
-    page.get_by_role("button", name="Swap the two").click()
+    page.get_by_role("switch", name="Only differences").click()
+    expect(limits).to_contain_text("No differences")
+    page.get_by_role("button", name="Swap").click()
     expect(ran.get_by_role("row", name="State")).to_contain_text(re.compile("Succeeded.*Failed"))
     page.reload()
-    expect(limits).to_contain_text("Both runs are the same here")
+    expect(limits).to_contain_text("No differences")
     page.get_by_role("button", name="Choose another: First run").click()
-    page.get_by_label("Id of a run").fill(past[2])
-    page.get_by_role("button", name="Choose it").click()
+    page.get_by_label("Run id").fill(past[2])
+    page.get_by_role("button", name="Choose", exact=True).click()
     expect(page).to_have_url(re.compile(past[2]))
     expect(ran).to_be_visible()
 
@@ -240,6 +241,7 @@ def test_a_browser_notifies_of_failures_when_it_was_asked_to(
     reports: str, site: Site, visit: Open, readable: Callable[[Page], None], width: int, language: str
 ) -> None:
     page = visit(site, "about:blank", width=width, language=language, fresh=True)
+    page.clock.install()
     page.add_init_script(f"({_NOTICES})()")
     page.goto("/settings")
     chinese = language == "zh-CN"
@@ -247,7 +249,7 @@ def test_a_browser_notifies_of_failures_when_it_was_asked_to(
     expect(on).to_be_visible()
     assert page.evaluate("window.__asked") == 0  # never unasked
     on.click()
-    choice = page.get_by_role("checkbox", name="有内容等待我审批" if chinese else "Something waits for my approval")
+    choice = page.get_by_role("checkbox", name="有内容等待我审批" if chinese else "A request needs my approval")
     expect(choice).to_be_checked()
     assert page.evaluate("window.__shown.length") == 1
     readable(page)
@@ -259,8 +261,10 @@ def test_a_browser_notifies_of_failures_when_it_was_asked_to(
         page.goto("/skills")  # where nothing else asks for failures
     given = {"skill": reports, "entry": "scripts/report.py", "arguments": ["missing.txt"]}
     run = site.ask("POST", "/api/v1/runs", given)["data"]["run_id"]
-    page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
-    page.wait_for_function("() => window.__shown.length > 0", timeout=40_000)
+    deadline = time.monotonic() + 60
+    while not page.evaluate("window.__shown.length") and time.monotonic() < deadline:
+        page.clock.fast_forward(21_000)  # failures are asked for every twenty seconds
+        page.wait_for_timeout(100)
     assert page.evaluate("window.__shown") == [["运行失败" if chinese else "A run failed", "reports"]]
     page.evaluate("window.__last.onclick()")
     expect(page).to_have_url(re.compile(run))

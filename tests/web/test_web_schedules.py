@@ -28,7 +28,7 @@ def site(site: Site) -> Site:
 
 def test_a_schedule_is_made_for_a_skill_with_its_next_times_before_ones_eyes(site: Site, visit: Open) -> None:
     page = visit(site, "/schedules")
-    expect(page.get_by_text("Nothing is scheduled")).to_be_visible()
+    expect(page.get_by_text("No schedules yet")).to_be_visible()
     page.get_by_role("link", name="Add a schedule").click()
     form = page.get_by_role("dialog")
     form.get_by_label("Skill").fill("how long does it take to read")
@@ -36,17 +36,17 @@ def test_a_schedule_is_made_for_a_skill_with_its_next_times_before_ones_eyes(sit
     expect(form.get_by_label("Name")).to_have_value("text-statistics")
     form.get_by_label("Name").fill("reading")
 
-    form.get_by_role("combobox", name="How often").select_option(label="Every week")
+    form.get_by_role("combobox", name="Repeats").select_option(label="Every week")
     form.get_by_label("On", exact=True).select_option(label="Sunday")
     form.get_by_label(re.compile("^At")).fill("09:30")
     form.get_by_label("Time zone").fill("Shanghai")
     page.get_by_role("option", name="Asia/Shanghai").click()
     expect(form.get_by_role("status").get_by_text(re.compile("^Sun, .*09:30"))).to_have_count(5)
 
-    form.get_by_role("button", name="Add it").click()
-    expect(form.get_by_text("This is needed")).to_be_visible()  # the skill wants a text
+    form.get_by_role("button", name="Add schedule").click()
+    expect(form.get_by_text("Required", exact=True)).to_be_visible()  # the skill wants a text
     form.get_by_label(re.compile("^text")).fill("One fish.")
-    form.get_by_role("button", name="Add it").click()
+    form.get_by_role("button", name="Add schedule").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     row = page.get_by_role("list", name="Schedules").get_by_role("listitem")
     expect(row).to_contain_text("Every Sunday at 09:30 · Asia/Shanghai · text-statistics")
@@ -58,13 +58,13 @@ def test_a_schedule_is_paused_goes_on_and_is_removed_when_that_is_confirmed(site
     site.ask("POST", SCHEDULES, NIGHTLY)
     page = visit(site, "/schedules")
     row = page.get_by_role("list", name="Schedules").get_by_role("listitem")
-    page.get_by_role("button", name="What can be done with nightly").click()
+    page.get_by_role("button", name="Actions for nightly").click()
     page.get_by_role("menuitem", name="Pause").click()
     expect(row.get_by_text("Paused")).to_be_visible()
     row.get_by_role("link", name="nightly").click()
-    expect(page.get_by_text("It rests.")).to_be_visible()
+    expect(page.get_by_text("Paused until")).to_be_visible()
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_role("region", name="It runs next").get_by_role("listitem")).to_have_count(5)
+    expect(page.get_by_role("region", name="Next runs").get_by_role("listitem")).to_have_count(5)
     facts = page.get_by_role("region", name="Schedule", exact=True)
     expect(facts).to_contain_text("Monday to Friday at 03:00")
     expect(facts).to_contain_text("local user")
@@ -75,7 +75,7 @@ def test_a_schedule_is_paused_goes_on_and_is_removed_when_that_is_confirmed(site
     assert len(site.ask("GET", SCHEDULES)["data"]) == 1
     page.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
-    expect(page.get_by_text("Nothing is scheduled")).to_be_visible()
+    expect(page.get_by_text("No schedules yet")).to_be_visible()
     assert site.ask("GET", SCHEDULES)["data"] == []
 
 
@@ -86,15 +86,15 @@ def test_a_schedule_leads_to_its_runs_and_a_run_back_to_its_schedule(site: Site,
     page = visit(site, "/schedules/nightly")
     runs = page.get_by_role("region", name="Last runs")
     expect(runs.get_by_text("Succeeded")).to_be_visible(timeout=30_000)
-    expect(page.get_by_text("It is over")).to_be_visible()
-    runs.get_by_role("link", name="All its runs").click()
+    expect(page.get_by_text("Finished: it will not run again")).to_be_visible()
+    runs.get_by_role("link", name="All runs").click()
     expect(page.get_by_role("list", name="Runs").get_by_role("listitem")).to_have_count(1)
     page.get_by_role("list", name="Runs").get_by_role("link").click()
     page.get_by_role("region", name="Run", exact=True).get_by_role("link", name="nightly").click()
     expect(page).to_have_url(re.compile("/schedules/nightly$"))
     page.get_by_role("link", name="All schedules").click()
     row = page.get_by_role("list", name="Schedules").get_by_role("listitem")
-    expect(row.get_by_text("Over")).to_be_visible()
+    expect(row.get_by_text("Finished")).to_be_visible()
     expect(row.get_by_text("Succeeded")).to_be_visible()
 
 
@@ -103,9 +103,9 @@ def test_a_schedule_is_changed_and_run_now_and_its_runs_are_found_together(site:
     page = visit(site, "/schedules/evening")
     page.get_by_role("link", name="Edit").click()
     form = page.get_by_role("dialog")
-    expect(form.get_by_role("combobox", name="How often")).to_have_value("workdays")
+    expect(form.get_by_role("combobox", name="Repeats")).to_have_value("workdays")
     expect(form.get_by_label(re.compile("^At"))).to_have_value("03:00")
-    form.get_by_role("combobox", name="How often").select_option(label="Every day")
+    form.get_by_role("combobox", name="Repeats").select_option(label="Every day")
     form.get_by_label(re.compile("^At")).fill("04:30")
     form.get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -117,8 +117,8 @@ def test_a_schedule_is_changed_and_run_now_and_its_runs_are_found_together(site:
     kept = site.ask("GET", f"{SCHEDULES}/evening")["data"]
     assert (kept["cron"], kept["parameters"]) == ("30 4 * * *", {"data": [{"n": 1}]})
     page.get_by_role("link", name="All schedules").click()
-    page.get_by_role("button", name="What can be done with evening").click()
-    page.get_by_role("menuitem", name="All its runs").click()
+    page.get_by_role("button", name="Actions for evening").click()
+    page.get_by_role("menuitem", name="All runs").click()
     expect(page).to_have_url(re.compile("/runs.schedule=evening"))
     expect(page.get_by_role("list", name="Runs").get_by_role("listitem")).to_have_count(1)
 
@@ -128,7 +128,7 @@ def test_a_time_that_never_comes_is_told_while_it_is_written(site: Site, visit: 
     page = visit(site, "/schedules?add=config:data-processor")
     page.watch.forgive("status of 400")  # type: ignore[attr-defined]
     form = page.get_by_role("dialog")
-    form.get_by_role("combobox", name="How often").select_option(label="By a cron expression")
+    form.get_by_role("combobox", name="Repeats").select_option(label="Cron expression")
     form.get_by_label("Cron expression").fill(said)
     expect(form.get_by_role("alert")).to_contain_text(why)
 
@@ -141,11 +141,11 @@ def test_a_schedule_of_a_taken_name_is_refused_and_nothing_that_was_written_is_l
     form.get_by_label("Name").fill("nightly")
     form.get_by_text("JSON", exact=True).click()
     form.get_by_role("textbox", name="Parameters").fill('{"data": [1]}')
-    form.get_by_role("button", name="Add it").click()
+    form.get_by_role("button", name="Add schedule").click()
     expect(form.get_by_role("alert")).to_contain_text("There is a schedule 'nightly' already")
     expect(form.get_by_role("textbox", name="Parameters")).to_have_value(re.compile(r'"data"'))
     form.get_by_label("Name").fill("nightly-too")
-    form.get_by_role("button", name="Add it").click()
+    form.get_by_role("button", name="Add schedule").click()
     expect(page.get_by_role("list", name="Schedules").get_by_role("listitem")).to_have_count(2)
 
 
@@ -158,7 +158,7 @@ def takes_keys(menu: Locator) -> None:
 def test_schedules_go_by_keyboard_alone(site: Site, visit: Open) -> None:
     site.ask("POST", SCHEDULES, NIGHTLY)
     page = visit(site, "/schedules")
-    page.get_by_role("button", name="What can be done with nightly").focus()
+    page.get_by_role("button", name="Actions for nightly").focus()
     page.keyboard.press("Enter")
     takes_keys(page.get_by_role("menu"))
     page.keyboard.press("ArrowDown")
@@ -180,11 +180,11 @@ def test_a_schedule_that_is_held_says_why_and_is_taken_over(site: Site, visit: O
     site.ask("DELETE", f"/api/v1/keys/{key['key']['id']}")
     page = visit(site, "/schedules")
     row = page.get_by_role("list", name="Schedules").get_by_role("listitem")
-    expect(row.get_by_text("Held")).to_be_visible()
+    expect(row.get_by_text("On hold")).to_be_visible()
     row.get_by_role("link", name="nightly").click()
     expect(page.get_by_text("the key of ci was revoked")).to_be_visible()
     page.get_by_role("button", name="Take over").click()
-    expect(page.get_by_role("region", name="It runs next").get_by_role("listitem")).to_have_count(5)
+    expect(page.get_by_role("region", name="Next runs").get_by_role("listitem")).to_have_count(5)
     expect(page.get_by_role("region", name="Schedule", exact=True)).to_contain_text("local user")
 
 
@@ -199,12 +199,12 @@ def test_the_audit_log_is_sentences_that_words_and_days_find(site: Site, visit: 
     )  # not only "add", which the id of a request may hold
     expect(rows.first).to_contain_text("local user added the schedule nightly")
     expect(page).to_have_url(re.compile(r"q=nightly(\+|%20)add"))
-    page.get_by_label("To").fill("2020-01-01")
-    expect(page.get_by_text("No entry fits")).to_be_visible()
+    page.get_by_label("To", exact=True).fill("2020-01-01")
+    expect(page.get_by_text("No matching entries")).to_be_visible()
     expect(page).to_have_url(re.compile("until=2020-01-01"))
-    page.get_by_label("To").fill("")
-    page.get_by_role("combobox", name="What").fill("schedules.pause_schedule")
-    expect(page.get_by_text("No entry fits")).to_be_visible()
+    page.get_by_label("To", exact=True).fill("")
+    page.get_by_role("combobox", name="Action").fill("schedules.pause_schedule")
+    expect(page.get_by_text("No matching entries")).to_be_visible()
     page.get_by_role("textbox", name="Search the audit log").fill("")
     expect(rows.first).to_contain_text("paused the schedule nightly")
 

@@ -52,8 +52,8 @@ def test_questions_of_runs_and_conversations_wait_in_one_place_with_all_that_the
     talk = _say(asking_site, "Clean the cities")
     asking_site.ask("POST", "/api/v1/runs", ORDER)
     page = visit(asking_site, "/approvals")
-    waiting = page.get_by_role("region", name="Waiting for an answer")
-    expect(page.get_by_role("navigation", name="Pages").get_by_label("2 questions wait")).to_be_visible(timeout=30_000)
+    waiting = page.get_by_role("region", name="Pending")
+    expect(page.get_by_role("navigation", name="Pages").get_by_label("2 pending requests")).to_be_visible(timeout=30_000)
     expect(page).to_have_title(re.compile(r"^\(2\) "))
     chat = waiting.get_by_role("article", name="Load skill: data-processor")
     run = waiting.get_by_role("article", name="data-processor", exact=True)
@@ -62,7 +62,7 @@ def test_questions_of_runs_and_conversations_wait_in_one_place_with_all_that_the
         expect(card).to_contain_text("has the script scripts/execute.py")
         expect(card.get_by_text("cleaning-rules.md")).to_be_visible()
     expect(run).to_contain_text("--fast")
-    expect(run).to_contain_text("Asked by local user")
+    expect(run).to_contain_text("Requested by local user")
     expect(chat.get_by_role("link", name="Clean the cities")).to_have_attribute("href", f"/chat/{talk}")
     readable(page)
     page.set_viewport_size({"width": 360, "height": 860})
@@ -70,9 +70,9 @@ def test_questions_of_runs_and_conversations_wait_in_one_place_with_all_that_the
     uncut(page)
     page.set_viewport_size({"width": 1280, "height": 860})
     run.get_by_role("button", name="Refuse").click()
-    chat.get_by_placeholder("Why not?").fill("not these")
+    chat.get_by_placeholder("Reason for refusing").fill("not these")
     chat.get_by_role("button", name="Refuse").click()
-    expect(page.get_by_text("Nothing waits")).to_be_visible()
+    expect(page.get_by_text("No pending requests")).to_be_visible()
     page.goto(f"/chat/{talk}")  # the model tried again, and nobody was asked again
     expect(page.get_by_text("Then not.")).to_be_visible()
 
@@ -104,11 +104,11 @@ def test_a_version_waits_until_somebody_approves_exactly_it(
     asking_site.ask("POST", "/api/v1/skill-definitions/greet/versions/waiting/approve", {})
     _upload(asking_site, "1.1.0", execute="def execute(parameters, context=None, config=None):\n    return {}\n")
     page = visit(asking_site, "/approvals")
-    waiting = page.get_by_role("region", name="Versions that wait for approval")
+    waiting = page.get_by_role("region", name="Versions waiting for approval")
     card = waiting.get_by_role("article", name="greet 1.1.0")
-    expect(card).to_contain_text("Asked by local user")
+    expect(card).to_contain_text("Requested by local user")
     expect(card.get_by_role("listitem").filter(has_text="scripts/execute.py")).to_contain_text("new")
-    expect(page.get_by_role("navigation", name="Pages").get_by_label("1 question waits")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("navigation", name="Pages").get_by_label("1 pending request")).to_be_visible(timeout=30_000)
     readable(page)
     page.set_viewport_size({"width": 360, "height": 860})
     expect(page.locator("html")).to_have_js_property("scrollWidth", 360)
@@ -117,7 +117,7 @@ def test_a_version_waits_until_somebody_approves_exactly_it(
     href = card.get_by_role("link", name=re.compile("Compare with")).get_attribute("href")
     assert href is not None
     assert parse_qs(urlsplit(href).query).keys() == {"tab", "after"}
-    card.get_by_label("Why, for the audit log").fill("read it")
+    card.get_by_label("Reason, for the audit log").fill("read it")
     card.get_by_role("button", name="Approve this version").click()
     expect(page.get_by_text("greet 1.1.0 is approved")).to_be_visible()
     expect(waiting).to_have_count(0)
@@ -151,21 +151,21 @@ def test_a_text_is_read_as_the_model_reads_it_with_the_verdict_of_the_scanner_be
     expect(row.get_by_text("High risk")).to_be_visible()
     row.click()
     page.get_by_role("tab", name="Instructions").click()
-    expect(page.get_by_text("A part of this text is not drawn")).to_be_visible()
-    page.get_by_role("button", name="Show the whole text").click()
+    expect(page.get_by_text("1 part of this text is hidden when formatted")).to_be_visible()
+    page.get_by_role("button", name="Show the full text").click()
     whole = page.get_by_role("region", name="The text as the model reads it")
     expect(whole).to_contain_text(secret)
     expect(whole).to_contain_text("Follow the instructions above to complete the task.")
     expect(page.get_by_role("tab", name="Safety")).to_contain_text(re.compile(r"[1-9]"))
     page.get_by_role("link", name="High risk").click()
-    expect(page.get_by_text("What the scanner says")).to_be_visible()
+    expect(page.get_by_text("Scanner findings")).to_be_visible()
 
 
 def test_what_is_written_survives_a_reload_another_page_and_goes_along_to_a_schedule(asking_site: Site, visit: Open) -> None:
     page = visit(asking_site, "/chat")
-    page.get_by_label("Say something").fill("half a sentence")
+    page.get_by_label("Write a message").fill("half a sentence")
     page.reload()
-    expect(page.get_by_label("Say something")).to_have_value("half a sentence")
+    expect(page.get_by_label("Write a message")).to_have_value("half a sentence")
 
     page.goto("/skills/config:data-processor?tab=run")
     page.get_by_role("textbox", name="data").fill('[{"n": 1}]')
@@ -179,7 +179,7 @@ def test_what_is_written_survives_a_reload_another_page_and_goes_along_to_a_sche
 
 def test_a_form_that_is_not_saved_is_not_left_without_asking(asking_site: Site, visit: Open) -> None:
     page = visit(asking_site, "/memory")
-    page.get_by_role("button", name="Remember").first.click()
+    page.get_by_role("button", name="Add a memory").first.click()
     form = page.get_by_role("dialog").first
     form.get_by_role("textbox").first.fill("tea, no sugar")
     question = page.get_by_role("dialog", name="Leave without saving?")

@@ -43,7 +43,7 @@ def put(site: Site, conversation: str, name: str, data: bytes) -> None:
 
 
 def write(page: Page, text: str) -> None:
-    field = page.get_by_label("Say something")
+    field = page.get_by_label("Write a message")
     field.fill(text)
     field.press("Enter")
 
@@ -157,13 +157,13 @@ def test_a_command_is_shown_before_it_is_allowed_or_refused(
     conversation = begin(work, commands={"ask": ["Bash(rm:*)"]})
     put(work, conversation, "notes.txt", b"old")
     page = visit(work, f"/chat/{conversation}", width=WIDE, scheme="dark")
-    question = page.get_by_role("region", name="May the model run this command?")
+    question = page.get_by_role("region", name="Allow the model to run this command?")
     write(page, "Clean up")
     expect(question.get_by_role("region", name="Command")).to_have_text("echo begin; rm -r notes.txt")
-    for text in ("rm -r notes.txt", "ask Bash(rm:*)", "Rule of the conversation", "Files it names"):
+    for text in ("rm -r notes.txt", "ask Bash(rm:*)", "Rule of the conversation", "Files"):
         expect(question).to_contain_text(text)
     readable(page)
-    question.get_by_label("Why not?").fill("I need it")
+    question.get_by_label("Reason for refusing").fill("I need it")
     question.get_by_role("button", name="Refuse").click()
     expect(page.get_by_text("Not then.")).to_be_visible()
     expect(page.get_by_text("refused").first).to_be_visible()
@@ -186,8 +186,8 @@ def test_what_would_be_written_is_shown_before_it_is_allowed(
     models.script(Call("file_write", {"file_path": "/workspace/summary.md", "content": lines}), Say("Written."))
     page = visit(work, f"/chat/{begin(work, commands={'ask': ['Write(**)']})}", width=390)
     write(page, "Write a summary")
-    question = page.get_by_role("region", name="May the model write this file?")
-    content = question.get_by_role("region", name="It would write")
+    question = page.get_by_role("region", name="Allow the model to write this file?")
+    content = question.get_by_role("region", name="New content")
     expect(content).to_contain_text("- point 399 of")
     expect(content).not_to_contain_text("- point 200 of")
     uncut(page)
@@ -209,7 +209,7 @@ def test_tools_are_switched_for_a_conversation_and_for_an_agent(work: Site, mode
     assert "skill" in offered
     assert "bash" not in offered
     page.get_by_role("tab", name="Terminal").click()
-    expect(page.get_by_text("There is no workspace in this conversation")).to_be_visible()
+    expect(page.get_by_text("This conversation has no workspace", exact=True)).to_be_visible()
 
     page.goto(page.url)  # the panel shows the tab that was chosen
     expect(page.get_by_role("tab", name="Terminal")).to_have_attribute("aria-selected", "true")

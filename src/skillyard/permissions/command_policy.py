@@ -133,7 +133,7 @@ class CommandRuling(WireForm, also=("allowed",)):
         """Why, in one line for people and models."""
         if self.level is None:
             return "allowed: nobody has a rule about it"
-        plain = f"a rule to {self.permission} is about it"  # which the name of the rule says already
+        plain = "this rule matches"  # which the name of the rule says already
         return f"{_WORDS[self.permission]} by {self.decider}" + ("" if self.reason == plain else f": {self.reason}")
 
     @property
@@ -246,7 +246,7 @@ class CommandPolicy:
             said.append((self._switches_of, switched))
         files = _files(call)
         if not said:
-            return CommandRuling("allow", tool, argument, None, None, "no rule is about it", "", files, folder)
+            return CommandRuling("allow", tool, argument, None, None, "no rule matches", "", files, folder)
         level, ruling = max(said, key=lambda one: (_ORDER.index(one[1].permission), -said.index(one)))
         return CommandRuling(
             ruling.permission,

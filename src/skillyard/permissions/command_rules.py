@@ -481,8 +481,8 @@ def _stricter(first: Permission, second: Permission) -> Permission:
 
 def _by_rule(permission: str, rule: ToolRule, part: str) -> LevelRuling:
     says: Permission = "deny" if permission == "deny" else "ask" if permission == "ask" else "allow"
-    return LevelRuling(says, f"{says} {rule}", f"a rule to {says} is about it", part)
+    return LevelRuling(says, f"{says} {rule}", "this rule matches", part)
 
 
 def _by_default(permission: Permission, part: str) -> LevelRuling:
-    return LevelRuling(permission, None, "no rule is about it", part)
+    return LevelRuling(permission, None, "no rule matches", part)

@@ -7,6 +7,8 @@ import { usePageTitle } from "./pageTitle";
 
 interface Props {
   title: string;
+  /** The way back to the list that it is of, above the title. */
+  back?: ReactNode;
   /** One line below the title. */
   lead?: ReactNode;
   /** Buttons at the right of the title. */
@@ -18,26 +20,29 @@ interface Props {
   children: ReactNode;
 }
 
-export function Page({ title, lead, actions, marks, width = "normal", children }: Props) {
+export function Page({ title, back, lead, actions, marks, width = "normal", children }: Props) {
   usePageTitle(title);
   return (
     <Box className={classes.page} data-width={width}>
-      <Group justify="space-between" align="flex-start" gap="md" mb="lg" wrap="wrap">
-        <Box flex="1 1 320px" miw={0}>
-          <Group gap="sm" align="center">
-            <Title order={1} className={classes.title}>
-              <bdi>{title}</bdi>
-            </Title>
-            {marks}
+      {back && <Box className={classes.back}>{back}</Box>}
+      <header className={classes.head}>
+        <Group gap="4px 12px" align="center" className={classes.names ?? ""}>
+          <Title order={1} className={classes.title}>
+            <bdi>{title}</bdi>
+          </Title>
+          {marks}
+        </Group>
+        {lead !== undefined && (
+          <Text component="div" c="dimmed" size="sm" maw={760} className={classes.lead ?? ""}>
+            {lead}
+          </Text>
+        )}
+        {actions && (
+          <Group gap="xs" className={classes.actions ?? ""}>
+            {actions}
           </Group>
-          {lead !== undefined && (
-            <Text component="div" c="dimmed" size="sm" mt={4} maw={760}>
-              {lead}
-            </Text>
-          )}
-        </Box>
-        {actions && <Group gap="xs">{actions}</Group>}
-      </Group>
+        )}
+      </header>
       {children}
     </Box>
   );

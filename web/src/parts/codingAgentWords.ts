@@ -4,21 +4,21 @@ import { words } from "@/i18n";
 export const codingAgents = words(
   {
     title: "Agents on this machine",
-    why: "What is switched on stands in the agent's own folder of skills, and follows updates. An agent that runs may have to be started again.",
-    listWhy: "Programs such as Claude Code that have folders of skills of their own, and the skills that Skillyard put there.",
+    why: "A skill that is turned on is placed in the skill folder of the agent and follows updates. Restart an agent that is already running.",
+    listWhy: "Programs such as Claude Code with their own skill folders, and the skills that Skillyard placed there.",
     none: "No coding agent was found on this machine.",
     empty: "no skill of this server",
     linkIn: (skill: string, agent: string) => `${skill} in ${agent}`,
-    takeOut: (skill: string, agent: string) => `Take ${skill} out of ${agent}`,
+    takeOut: (skill: string, agent: string) => `Remove ${skill} from ${agent}`,
     states: { ok: "", edited: "edited there", missing: "removed there", foreign: "replaced there", withdrawn: "" },
     stateWhy: {
       edited: "The copy in the agent's folder was edited. It is not overwritten: `skillyard adopt` makes a version of it.",
       missing: "Somebody removed it from the agent's folder.",
-      foreign: "Something else stands there now, which Skillyard has not put there and leaves alone.",
+      foreign: "Something else is there now. Skillyard did not put it there and does not touch it.",
     },
-    done: (skill: string, agent: string) => `${skill} is in the folder of ${agent} now`,
-    gone: (skill: string, agent: string) => `${skill} was taken out of the folder of ${agent}`,
-    refused: "It was left as it is",
+    done: (skill: string, agent: string) => `${skill} was added to ${agent}`,
+    gone: (skill: string, agent: string) => `${skill} was removed from ${agent}`,
+    refused: "Not changed",
   },
   {
     title: "本机上的智能体",

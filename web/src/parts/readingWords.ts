@@ -5,10 +5,10 @@ export const reading = words(
     how: "How the text is shown",
     drawn: "Formatted",
     model: "As the model reads it",
-    hidden: (count: number) => (count === 1 ? "A part of this text is not drawn" : `${count} parts of this text are not drawn`),
+    hidden: (count: number) => (count === 1 ? "1 part of this text is hidden when formatted" : `${count} parts of this text are hidden when formatted`),
     more: (count: number) => `and ${count} more`,
-    reveal: "Show the whole text",
-    tokens: (count: string) => `${count} tokens. A model gets exactly this when it loads the skill outside of a workspace.`,
+    reveal: "Show the full text",
+    tokens: (count: string) => `${count} tokens: exactly what a model gets when it loads the skill outside a workspace.`,
     label: "The text as the model reads it",
   },
   {

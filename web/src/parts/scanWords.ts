@@ -3,8 +3,8 @@ import { labels, words } from "@/i18n";
 export const scanned = words(
   {
     none: "No findings",
-    clean: "The scanner found nothing. That is advice, no proof.",
-    found: (count: number) => (count === 1 ? "The scanner has 1 finding. That is advice: look at it yourself." : `The scanner has ${count} findings. That is advice: look at them yourself.`),
+    clean: "The scanner found nothing. This is advice, not proof.",
+    found: (count: number) => (count === 1 ? "The scanner has 1 finding. Review it yourself." : `The scanner has ${count} findings. Review them yourself.`),
     risk: labels({ high: "High risk", medium: "Medium risk", low: "Low risk", info: "Notes" }),
     withdrawn: { deprecated: "Deprecated", withdrawn: "No longer approved", yanked: "Withdrawn" },
     withdrawnTitle: { deprecated: "This version is deprecated", withdrawn: "This version is no longer approved", yanked: "This version was withdrawn" },

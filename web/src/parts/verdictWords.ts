@@ -7,7 +7,7 @@ export const verdict = words(
     workspace: "Always allow here",
     reject: "Refuse",
     may: "What it may do",
-    files: (count: number) => `Its files (${count})`,
+    files: (count: number) => `Files (${count})`,
     content: "Content",
     read: "Read the skill",
   },

@@ -41,7 +41,7 @@ function Kept({ id }: { id: string }) {
     </Page>
   );
   const failed = (why: ReactNode) => (
-    <Page title={visible(id)} lead={<BackLink to="/agents">{t.back}</BackLink>}>
+    <Page title={visible(id)} back={<BackLink to="/agents">{t.back}</BackLink>}>
       {why}
     </Page>
   );
@@ -87,7 +87,7 @@ function Editor({ kept }: { kept: Agent | undefined }) {
     <Page
       title={kept ? visible(kept.name) : t.fresh}
       width="wide"
-      lead={<BackLink to="/agents">{t.back}</BackLink>}
+      back={<BackLink to="/agents">{t.back}</BackLink>}
       marks={changed && <Badge color="yellow">{t.unsaved}</Badge>}
       actions={
         <>

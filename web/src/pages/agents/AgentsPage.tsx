@@ -79,7 +79,7 @@ function Card({ agent }: { agent: Agent }) {
           </Text>
           <Group gap={6} mt="auto" pt={6}>
             <Badge color="gray">{agent.skills.length ? t.someSkills(agent.skills.length) : t.allSkills}</Badge>
-            <Badge variant="default" maw="60%">
+            <Badge variant="default" maw="100%">
               <bdi>{visible(agent.model ?? t.anyModel)}</bdi>
             </Badge>
             <Text size="xs" c="dimmed" ml="auto">

@@ -151,7 +151,7 @@ function Sentence({ event: { actor, action, subject, outcome } }: { event: Audit
       <bdi>{visible(actor)}</bdi>
     </Text>
   );
-  const whom = (
+  const whom = !subject.startsWith("/") && ( // the address that was asked for says no more than the action
     <Text span inherit fw={560}>
       <bdi>{visible(subject)}</bdi>
     </Text>

@@ -70,21 +70,21 @@ export function Filters({ chosen, choose }: Props) {
         />
       )}
       <ProjectSet />
-      <Button
-        variant={chosen.starred ? "light" : "default"}
-        size="sm"
-        aria-pressed={chosen.starred ?? false}
-        leftSection={chosen.starred ? <IconStarFilled size={15} /> : <IconStar size={15} />}
-        onClick={() => choose({ starred: chosen.starred ? undefined : true })}
-      >
-        {t.starred}
-      </Button>
       {FILTERS.some((name) => chosen[name] !== undefined) && (
         <Button variant="subtle" color="gray" size="sm" onClick={() => choose(NONE)}>
           {t.reset}
         </Button>
       )}
-      <Group gap="xs" ml="auto" wrap="nowrap" className={classes.order ?? ""}>
+      <Group gap="xs" ml="auto" className={classes.order ?? ""}>
+        <Button
+          variant={chosen.starred ? "light" : "default"}
+          size="sm"
+          aria-pressed={chosen.starred ?? false}
+          leftSection={chosen.starred ? <IconStarFilled size={15} /> : <IconStar size={15} />}
+          onClick={() => choose({ starred: chosen.starred ? undefined : true })}
+        >
+          {t.starred}
+        </Button>
         <Saved chosen={chosen} />
         <NativeSelect
           aria-label={t.sort}

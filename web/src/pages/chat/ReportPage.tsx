@@ -16,6 +16,7 @@ import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { Empty } from "@/parts/Section";
 
+import table from "../insights/InsightsPage.module.css";
 import { chat } from "./words";
 
 type Verdict = "never_used" | "not_followed" | "fails_often";
@@ -33,16 +34,7 @@ export function ReportPage() {
   const t = useText(chat);
   const query = useQuery(reportQuery());
   return (
-    <Page
-      title={t.report.title}
-      lead={
-        <>
-          <BackLink to="/chat">{t.report.back}</BackLink>
-          <br />
-          {t.report.lead}
-        </>
-      }
-    >
+    <Page title={t.report.title} back={<BackLink to="/chat">{t.report.back}</BackLink>} lead={t.report.lead}>
       <Loaded query={query} skeleton={<Skeleton h={320} />}>
         {(report) => (report.skills.length ? <Report report={report} /> : <EmptyState icon={IconChartBar} title={t.report.empty} />)}
       </Loaded>
@@ -76,7 +68,7 @@ function Use({ use, report }: { use: SkillUse; report: TrailReport }) {
   const { skill_id: id, offered, loaded, read, run, failed, tokens, duration_ms } = use;
   return (
     <Table.Tr>
-      <Table.Td miw={160}>
+      <Table.Td className={table.name ?? ""}>
         <AnchorLink to="/skills/$id" params={{ id }} size="sm" fw={560}>
           <bdi>{visible(id.replace(/^[\w-]+:/, ""))}</bdi>
         </AnchorLink>

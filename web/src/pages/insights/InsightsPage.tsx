@@ -19,7 +19,7 @@ import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
 
-import { type Column, COLUMNS, ordered, runsOf, turnsOf, valueOf } from "./columns";
+import { type Column, COLUMNS, ordered, runsOf, told, turnsOf, valueOf } from "./columns";
 import classes from "./InsightsPage.module.css";
 import { insights } from "./words";
 
@@ -133,12 +133,12 @@ function Rows({ report }: { report: InsightReport }) {
   const columns = (unused ? (["offered"] as const) : COLUMNS[report.by]).filter((one) => report.rows.some(({ figures }) => valueOf(one, figures)));
   const by = sort === "name" ? "name" : columns.find((one) => one === sort);
   const most = Math.max(1, ...report.rows.map(({ figures }) => figures.runs));
-  if (report.rows.length === 0)
+  if (columns.length === 0)
     return unused ? <EmptyState icon={IconMoodHappy} title={t.noneUnused} hint={t.noneUnusedHint} /> : <EmptyState icon={IconChartBar} title={t.none} hint={t.noneHint} />;
   return (
     <>
       <DataTable minWidth={Math.min(320, 200 + columns.length * 80)} columns={[{ name: <Sorting column="name" /> }, ...columns.map((column) => ({ name: <Sorting column={column} />, right: true }))]}>
-        {ordered(report.rows, by, up).map((row) => (
+        {ordered(told(report.rows, columns), by, up).map((row) => (
           <Table.Tr key={`${row.skill ?? ""} ${row.key}`}>
             <Table.Td className={classes.name ?? ""}>
               <Name by={report.by} row={row} />

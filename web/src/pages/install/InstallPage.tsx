@@ -39,7 +39,7 @@ export function InstallPage() {
   };
   return (
     <Page title={t.title} lead={t.lead}>
-      <Stepper active={ended ? 3 : installing.data ? 2 : looked ? 1 : 0} size="sm" mb="lg" iconSize={30} allowNextStepsSelect={false} wrap={false}>
+      <Stepper active={ended ? 3 : installing.data ? 2 : looked ? 1 : 0} size="sm" mb="lg" iconSize={30} allowNextStepsSelect={false} wrap={false} styles={{ separator: { marginInline: 8 } }}>
         <Stepper.Step label={t.steps.choose} />
         <Stepper.Step label={t.steps.look} />
         <Stepper.Step label={t.steps.done} />

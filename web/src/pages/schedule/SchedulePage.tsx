@@ -15,6 +15,7 @@ import { RecentRuns } from "@/pages/runs/RecentRuns";
 import { BackLink } from "@/parts/BackLink";
 import { AnchorLink, ButtonLink } from "@/parts/links";
 import { FactList } from "@/parts/FactList";
+import { skillName } from "@/parts/figures";
 import { visible } from "@/parts/foreign";
 import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
@@ -42,7 +43,7 @@ export function SchedulePage() {
   return (
     <Page
       title={visible(name)}
-      lead={<BackLink to="/schedules">{t.all}</BackLink>}
+      back={<BackLink to="/schedules">{t.all}</BackLink>}
       marks={schedule && <StandingBadge schedule={schedule} />}
       actions={may && schedule && <Actions schedule={schedule} />}
     >
@@ -130,7 +131,7 @@ function Facts({ schedule }: { schedule: Schedule }) {
           [
             t.facts.skill,
             <AnchorLink key="skill" to="/skills/$id" params={{ id: schedule.skill }} size="sm">
-              <bdi>{visible(schedule.skill)}</bdi>
+              <bdi>{visible(skillName(schedule.skill))}</bdi>
             </AnchorLink>,
           ],
           [t.facts.entry, schedule.entry && <Code>{visible(schedule.entry)}</Code>],

@@ -122,7 +122,7 @@ function Lines({ before, after, lines, children }: { before: VersionContent; aft
               <td>{old === undefined ? "–" : says(old)}</td>
               <td>{now === undefined ? "–" : says(now)}</td>
               <td>
-                <Change old={old} now={now} more={more} says={absolute ? says : undefined} />
+                <Change old={old} now={now} more={more} says={says} absolute={absolute ?? false} />
               </td>
             </tr>
           ))}
@@ -133,11 +133,12 @@ function Lines({ before, after, lines, children }: { before: VersionContent; aft
   );
 }
 
-function Change({ old, now, more, says }: { old: number | undefined; now: number | undefined; more: Line["more"]; says: ((value: number) => string) | undefined }) {
+function Change({ old, now, more, says, absolute }: { old: number | undefined; now: number | undefined; more: Line["more"]; says: Line["says"]; absolute: boolean }) {
   const format = useFormat();
   if (old === undefined || now === undefined || old === now) return <>{old === undefined || now === undefined ? "" : "="}</>;
   const sign = now > old ? "+" : "−";
-  const size = says || old === 0 ? (says ?? format.number)(Math.abs(now - old)) : format.share(Math.abs(now - old) / old);
+  const [by, share] = [Math.abs(now - old), Math.abs(now - old) / old];
+  const size = absolute || old === 0 || share < 0.005 ? says(by) : format.share(share);
   const good = more === "neither" ? undefined : now > old === (more === "good");
   return (
     <span className={classes.change} data-good={good}>

@@ -193,6 +193,11 @@ function Funnel({ figures, skill, span }: { figures: Figures; skill: string; spa
           );
         })}
       </ol>
+      {figures.followed > figures.loaded && (
+        <Text size="xs" c="dimmed" mt={6}>
+          {t.direct(figures.followed - figures.loaded, format.number(figures.followed - figures.loaded))}
+        </Text>
+      )}
       {figures.offered >= 5 && figures.loaded === 0 && figures.runs === 0 && (
         <Text size="sm" mt="sm">
           {t.unused}{" "}

@@ -1,5 +1,5 @@
 /** One skill: what it says, holds, may do, which versions it has, who can load it, and a form to run it. */
-import { Alert, Badge, Box, Code, Skeleton, Stack, Tabs, Text, Tooltip } from "@mantine/core";
+import { Alert, Badge, Code, Skeleton, Stack, Tabs, Text, Tooltip } from "@mantine/core";
 import { IconBook, IconChecklist, IconDevices, IconFiles, IconHistory, IconLayoutDashboard, IconPackageOff, IconPlayerPlay, IconShield, IconTargetArrow, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -126,71 +126,69 @@ function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean;
   const name = visible(skill.display_name ?? skill.name) || skill.id;
   const verdict = useVerdict(skill);
   return (
-    <>
-      <Back />
-      <Page
-        title={name}
-        marks={
-          <>
-            <StateBadge status={skill.status} />
-            {skill.withdrawal && <WithdrawalBadge withdrawal={skill.withdrawal} why={skill.withdrawn} />}
-            {skill.asks_first && <AsksBadge />}
-            {skill.status === "ok" && skill.run.possible && skill.environment.items.some(({ state }) => state === "proposed") && (
-              <Tooltip label={t.needsGrantsWhy}>
-                <BadgeLink color="yellow" to="/skills/$id" params={{ id: skill.id }} search={{ tab: "safety" }} leftSection={<IconPackageOff size={13} />}>
-                  {t.needsGrants}
-                </BadgeLink>
-              </Tooltip>
-            )}
-            {verdict ? (
-              <Link to="/skills/$id" params={{ id: skill.id }} search={{ tab: "safety" }} className={classes.verdict ?? ""}>
-                <ScanBadge {...verdict} />
-              </Link>
-            ) : (
-              <span aria-hidden style={{ visibility: "hidden" }}>
-                <ScanBadge worst={null} findings={0} />
-              </span>
-            )}
-            <Badge color="gray">{c.sources[skill.source]}</Badge>
-            {skill.version && (
-              <Text component="span" ff="monospace" size="sm" c="dimmed" truncate maw={160}>
-                {visible(skill.version)}
-              </Text>
-            )}
-          </>
-        }
-        lead={
-          <Stack gap={2}>
-            {skill.display_name && (
-              <Text span ff="monospace" size="sm">
-                {visible(skill.name)}
-              </Text>
-            )}
-            <Text span inherit lineClamp={whole ? undefined : 4} style={{ overflowWrap: "anywhere" }}>
-              <bdi>{visible(skill.description) || c.noDescription}</bdi>
+    <Page
+      title={name}
+      back={<Back />}
+      marks={
+        <>
+          <StateBadge status={skill.status} />
+          {skill.withdrawal && <WithdrawalBadge withdrawal={skill.withdrawal} why={skill.withdrawn} />}
+          {skill.asks_first && <AsksBadge />}
+          {skill.status === "ok" && skill.run.possible && skill.environment.items.some(({ state }) => state === "proposed") && (
+            <Tooltip label={t.needsGrantsWhy}>
+              <BadgeLink color="yellow" to="/skills/$id" params={{ id: skill.id }} search={{ tab: "safety" }} leftSection={<IconPackageOff size={13} />}>
+                {t.needsGrants}
+              </BadgeLink>
+            </Tooltip>
+          )}
+          {verdict ? (
+            <Link to="/skills/$id" params={{ id: skill.id }} search={{ tab: "safety" }} className={classes.verdict ?? ""}>
+              <ScanBadge {...verdict} />
+            </Link>
+          ) : (
+            <span aria-hidden style={{ visibility: "hidden" }}>
+              <ScanBadge worst={null} findings={0} />
+            </span>
+          )}
+          <Badge color="gray">{c.sources[skill.source]}</Badge>
+          {skill.version && (
+            <Text component="span" ff="monospace" size="sm" c="dimmed" truncate maw={160}>
+              {visible(skill.version)}
             </Text>
-          </Stack>
-        }
-        actions={<Actions skill={skill} />}
-      >
-        {skill.status !== "ok" && (
-          <Alert variant="light" color={skill.status === "disabled" ? "gray" : skill.status === "shadowed" ? "yellow" : "red"} mb="lg" title={t.notOffered[skill.status]}>
-            {skill.reason}
-          </Alert>
-        )}
-        {skill.withdrawal && (
-          <Alert variant="light" color={skill.withdrawal === "deprecated" ? "yellow" : "red"} mb="lg" title={s.withdrawnTitle[skill.withdrawal]}>
-            <bdi>
-              {sentence(visible(skill.withdrawn ?? ""))
-                .split("`")
-                .map((part, index) => (index % 2 ? <Code key={index}>{part}</Code> : part))}
-            </bdi>
-          </Alert>
-        )}
-        {skill.asks_first && <Approval skill={skill} />}
-        {children}
-      </Page>
-    </>
+          )}
+        </>
+      }
+      lead={
+        <Stack gap={2}>
+          {skill.display_name && (
+            <Text span ff="monospace" size="sm">
+              {visible(skill.name)}
+            </Text>
+          )}
+          <Text span inherit lineClamp={whole ? undefined : 4} style={{ overflowWrap: "anywhere" }}>
+            <bdi>{visible(skill.description) || c.noDescription}</bdi>
+          </Text>
+        </Stack>
+      }
+      actions={<Actions skill={skill} />}
+    >
+      {skill.status !== "ok" && (
+        <Alert variant="light" color={skill.status === "disabled" ? "gray" : skill.status === "shadowed" ? "yellow" : "red"} mb="lg" title={t.notOffered[skill.status]}>
+          {skill.reason}
+        </Alert>
+      )}
+      {skill.withdrawal && (
+        <Alert variant="light" color={skill.withdrawal === "deprecated" ? "yellow" : "red"} mb="lg" title={s.withdrawnTitle[skill.withdrawal]}>
+          <bdi>
+            {sentence(visible(skill.withdrawn ?? ""))
+              .split("`")
+              .map((part, index) => (index % 2 ? <Code key={index}>{part}</Code> : part))}
+          </bdi>
+        </Alert>
+      )}
+      {skill.asks_first && <Approval skill={skill} />}
+      {children}
+    </Page>
   );
 }
 
@@ -205,48 +203,37 @@ function Uninstalled({ id }: { id: string }) {
   const t = useText(table);
   const serves = useQuery(versionsQuery(id)).data?.some(({ current }) => current);
   return (
-    <>
-      <Back />
-      <Page title={id}>
-        <Alert variant="light" color="gray" title={serves ? t.elsewhere : t.gone} mb="lg">
-          {serves ? t.elsewhereHint : t.goneHint}
-        </Alert>
-        <Suspense fallback={<TextSkeleton />}>
-          <Versions id={id} />
-        </Suspense>
-      </Page>
-    </>
+    <Page title={id} back={<Back />}>
+      <Alert variant="light" color="gray" title={serves ? t.elsewhere : t.gone} mb="lg">
+        {serves ? t.elsewhereHint : t.goneHint}
+      </Alert>
+      <Suspense fallback={<TextSkeleton />}>
+        <Versions id={id} />
+      </Suspense>
+    </Page>
   );
 }
 
 /** A skill that cannot be shown: what was wanted, why not, and the way to those that can. */
 function Unknown({ id, children }: { id: string; children: ReactNode }) {
   return (
-    <>
-      <Back />
-      <Page title={visible(id)}>{children}</Page>
-    </>
+    <Page title={visible(id)} back={<Back />}>
+      {children}
+    </Page>
   );
 }
 
 function Back() {
   const t = useText(table);
-  return (
-    <Box className={classes.back}>
-      <BackLink to="/skills">{t.all}</BackLink>
-    </Box>
-  );
+  return <BackLink to="/skills">{t.all}</BackLink>;
 }
 
 function PageSkeleton({ id }: { id: string }) {
   return (
-    <>
-      <Back />
-      <Page title={id.slice(id.indexOf(":") + 1)} lead={<Skeleton h={14} w="70%" mt={6} />}>
-        <Skeleton h={36} mb="lg" />
-        <TextSkeleton />
-      </Page>
-    </>
+    <Page back={<Back />} title={id.slice(id.indexOf(":") + 1)} lead={<Skeleton h={14} w="70%" mt={6} />}>
+      <Skeleton h={36} mb="lg" />
+      <TextSkeleton />
+    </Page>
   );
 }
 

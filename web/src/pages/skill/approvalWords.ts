@@ -2,14 +2,14 @@ import { words } from "@/i18n";
 
 export const approval = words(
   {
-    asks: "A rule asks before an agent uses this skill",
-    why: "Read its instructions and files first. An approval holds for exactly this content: when it changes, it is asked about again.",
+    asks: "A rule requires approval before an agent uses this skill",
+    why: "Read its instructions and files first. An approval covers exactly this content; changed content needs a new approval.",
     whyNot: "Read its instructions and files here. An administrator approves it.",
     approve: "Approve this content",
     approved: "This content is approved",
     approvedWhy: "Agents of this workspace may use it until its content changes.",
     done: "Approved for this workspace",
-    look: "Look at the approvals",
+    look: "View approvals",
     content: "Content",
   },
   {

@@ -2,20 +2,20 @@ import { words } from "@/i18n";
 
 export const clients = words(
   {
-    title: "Who can load it",
-    commands: "Install it elsewhere",
-    commandsWhy: "Each command is run where that client runs, and takes the skill from this server.",
-    local: "Use it from here",
+    title: "Client compatibility",
+    commands: "Install",
+    commandsWhy: "Run each command on the machine of that client; it downloads the skill from this server.",
+    local: "Use it on this machine",
     localWhy: "The skill is not installed on this server, so other machines cannot fetch it from here. Install it first; on this machine, agents reach it over MCP.",
-    installFirst: "Install it here, with versions",
+    installFirst: "Install it on this server, with versions",
     mcp: "Any MCP client on this machine",
     read: "Read it in a terminal",
     run: "Run it in a terminal",
-    npx: "npx skills: puts it into the folders of your agents",
+    npx: "npx skills: adds it to the folders of your agents",
     claude: "Claude Code, in a session",
     clawhub: "clawhub",
     skillyard: "Skillyard on another machine",
-    archive: "The archive itself",
+    archive: "Archive",
   },
   {
     title: "谁能加载它",

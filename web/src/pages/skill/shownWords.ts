@@ -2,24 +2,24 @@ import { words } from "@/i18n";
 
 export const shown = words(
   {
-    title: "In the registry",
-    hint: "What programs and other clients are shown: what SKILL.md says, unless you say something else. The skill's folder is not changed.",
+    title: "Registry listing",
+    hint: "What programs and other clients are shown. The values of SKILL.md apply unless you edit them; the folder of the skill is not changed.",
     fields: {
       category: "Category",
       tags: "Tags",
       author: "Author",
       homepageUrl: "Homepage",
       documentationUrl: "Documentation",
-      iconUrl: "Address of an icon",
+      iconUrl: "Icon URL",
     },
-    tagsHint: "Enter after each",
+    tagsHint: "Press Enter after each",
     addressHint: "https://…",
     edited: "edited",
     edit: "Edit",
-    ask: (name: string) => `What is shown of ${name}`,
-    back: "As SKILL.md says",
+    ask: (name: string) => `Registry listing of ${name}`,
+    back: "Reset to SKILL.md",
     saved: "Saved",
-    nothing: "nothing",
+    nothing: "none",
   },
   {
     title: "在注册表中",
