@@ -90,6 +90,19 @@ def test_an_everyday_word_is_no_slip_of_one_that_some_skill_has(request_text):
     assert expansion(index, request_text, words(request_text)) == ()
 
 
+@pytest.mark.parametrize(
+    ("said", "near"), [("congrats", "convert"), ("fantastic", "fastmcp"), ("glad", "grad"), ("cheers", "cheek")]
+)
+def test_courtesy_and_what_is_three_slips_away_is_no_slip(said, near):
+    index = SearchIndex([*OFFICE, DescribedSkill(near, f"Does {near}.")])
+    assert expansion(index, said, words(said)) == ()
+
+
+def test_two_slips_in_a_long_word_are_corrected_in_a_small_catalog():
+    index = SearchIndex([DescribedSkill("terraform", "Writes terraform.")])
+    assert ("terraform", 0.9) in expansion(index, "teraforn", words("teraforn"))
+
+
 def test_a_long_everyday_word_finds_its_other_spelling():
     index = SearchIndex([DescribedSkill("artifacts", "Builds an artifact of several pages.")])
     assert expansion(index, "artefact", words("artefact")) == (("artifact", 0.9),)

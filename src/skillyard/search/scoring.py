@@ -269,6 +269,13 @@ _LONG: Final = 6  # letters of a word that may be another name with two slips
 _SMALL: Final = 2_000  # skills up to which words with two slips are looked for among all that are written
 COMMON_WORDS_FILE: Final = Path(__file__).with_name("common_words.npy")
 """Checksums (`word_checksum`) of words that many public skills use, sorted; written by `benchmarks/search/common_words.py`."""
+# What people say and skills do not, in the form of `words`.
+_COURTEOUS: Final = """
+    afternoon appreciat awesom bravo brilliant bye cheer congrat congratulation dear delight even excellent fantastic glad
+    goodby goodnight gosh great greet haha hello hey hooray howdy kindly lovely madam marvelou morn nic oop pls plz sad sir
+    sorry splendid superb terrific thank thx tonight ty uh um welcom wonderful wow yay yeah yep
+"""
+_COURTESY: Final = frozenset(_COURTEOUS.split())
 _HYPHENED: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++[-_][A-Za-z0-9]++")
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
@@ -386,10 +393,24 @@ def _corrections(index: SearchIndex, word: str) -> list[str]:
     if near or len(index) > _SMALL or len(word) < _LONG or _is_common(word):
         return [slip for _, _, slip in near[:_CORRECTIONS]]
     written = sorted(one for one in index.vocabulary if one[:1] == word[:1] and abs(len(one) - len(word)) <= 3)
-    if found := [stem for one in nearest(word, written, limit=2) for stem in words(one)]:
-        return found
+    close = [(stem, one) for one in nearest(word, written, limit=_CORRECTIONS) for stem in words(one)]
+    if found := [stem for stem, one in close if slips_between(word, stem) <= 2 or slips_between(word, one) <= 2]:
+        return found[:2]
     known = [name for name in _other_names() if name[:2] == word[:2] and abs(len(name) - len(word)) <= 1]
     return [stem for name in nearest(word, known, limit=1) for stem in (*words(name), *_other_names()[name])]
+
+
+def slips_between(one: str, two: str) -> int:
+    """How many letters are missing, too many, wrong or swapped with the next (optimal string alignment)."""
+    before, row = [0] * (len(two) + 1), list(range(len(two) + 1))
+    for at, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [at]
+        for to, other in enumerate(two, 1):
+            least = min(before[to] + 1, row[to - 1] + 1, before[to - 1] + (letter != other))
+            if at > 1 and to > 1 and letter == two[to - 2] and one[at - 2] == other:
+                least = min(least, earlier[to - 2] + 1)
+            row.append(least)
+    return row[-1]
 
 
 @cache
@@ -403,7 +424,9 @@ def word_checksum(word: str) -> int:
 
 
 def _is_common(word: str) -> bool:
-    """Whether many public skills use a word: then it is what somebody meant and no slip, also where no skill here has it."""
+    """Whether many public skills use a word, or people say it for courtesy: then it is no slip, also where no skill has it."""
+    if word in _COURTESY:
+        return True
     known, number = _common_words(), word_checksum(word)
     at = int(np.searchsorted(known, number))
     return at < len(known) and int(known[at]) == number
