@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -41,6 +41,7 @@ MOST_CLOSE: Final = 120  # skills with words of the request that are scored in d
 _FEWEST: Final = 50  # skills as if there were so many at least: among a handful, one that has a word says little about it
 NAME: Final = 0.5  # what the name counts beside description and body
 _USUAL_NAME: Final = 3.0  # words
+_LONGEST_NAME: Final = 512  # words; a longer name counts as one with so many
 _CLEAR: Final = PLACES["name"] | PLACES["keywords"] | PLACES["files"]
 
 
@@ -93,14 +94,23 @@ def find_candidates(
 ) -> Candidates:
     """The skills to be scored in detail, at least `limit` of them if there are."""
     sums, covered = _summed(index, terms)
-    counts = index.numbers >= 0
+    positions = np.flatnonzero((covered > 0) & (index.numbers >= 0))
+    most = max(MOST_CLOSE, 3 * limit)
     if only:
-        allowed = np.fromiter((only(number) for number in index.numbers.tolist()), np.bool_, len(counts))
-        counts &= allowed
-    positions = np.flatnonzero((covered > 0) & counts)
-    if len(positions) > (most := max(MOST_CLOSE, 3 * limit)):
+        positions = _first_allowed(index, positions, sums, most, only)
+    if len(positions) > most:
         positions = positions[np.argpartition(-sums[positions], most - 1)[:most]]
     return Candidates(positions, sums[positions], covered[positions])
+
+
+def _first_allowed(
+    index: SearchIndex, positions: NDArray[np.int64], sums: NDArray[np.float64], most: int, only: Callable[[int], bool]
+) -> NDArray[np.int64]:
+    """The best `most` of the positions that `only` allows: no more are asked about than are needed."""
+    best = positions[np.argsort(-sums[positions], kind="stable")]
+    numbers = index.numbers[best].tolist()
+    allowed = (at for at, number in enumerate(numbers) if only(number))
+    return best[np.fromiter(islice(allowed, most), np.int64)]
 
 
 def has_words(index: SearchIndex, position: int, query_words: Sequence[str]) -> list[str]:
@@ -173,7 +183,13 @@ def name_strengths(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def name_rarity(index: SearchIndex, numbers: NDArray[np.uint32]) -> NDArray[np.float64]:
     """How rare each word is in names and descriptions."""
-    return _rarity(index, _having(index, numbers)[1])
+    counts = np.zeros(len(numbers), np.int64)
+    for segment in index.segments:
+        postings = segment.postings
+        if len(postings.words):
+            at = np.minimum(np.searchsorted(postings.words, numbers), len(postings.words) - 1)
+            counts += np.where(postings.words[at] == numbers, postings.in_description[at], 0)
+    return _rarity(index, counts)
 
 
 def _rarity(index: SearchIndex, having: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -199,24 +215,36 @@ def _having(
 
 
 def _summed(index: SearchIndex, terms: Terms) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The score of the first step for every skill of every segment, and the weight of the request's words that it has."""
-    sums, covered = [], []
+    """The score of the first step for every skill of every segment, and the weight of the request's words that it has.
+
+    Word by word: a skill is once in the postings of a word, and a slice of an array need not be gathered.
+    """
+    total = sum(segment.postings.count for segment in index.segments)
+    sums, covered = np.zeros(total), np.zeros(total)
     often = np.minimum(terms.often, 1.0)
+    factors = [(STEP * often * terms.described).tolist(), (STEP * often * terms.body).tolist()]
+    factors += [(NAME * often * terms.named).tolist(), (terms.rarity * (terms.often > 0)).tolist()]
+    first = 0
     for segment in index.segments:
         postings = segment.postings
+        own, had = sums[first : first + postings.count], covered[first : first + postings.count]
+        strengths = name_strengths(np.arange(_LONGEST_NAME))
         begin, end = slices(postings, terms.numbers)
-        lengths = end - begin
-        chosen = ranges(begin, lengths)
-        skills = postings.skills[chosen]
-        value = postings.described[chosen].astype(np.float64) * np.repeat(STEP * often * terms.described, lengths)
-        value += postings.body[chosen] * np.repeat(STEP * often * terms.body, lengths)
-        in_name = np.flatnonzero(postings.places[chosen] & PLACES["name"])
-        named = name_strengths(np.diff(postings.name_starts)[skills[in_name]])
-        value[in_name] += named * np.repeat(NAME * often * terms.named, lengths)[in_name]
-        sums.append(np.bincount(skills, weights=value, minlength=postings.count))
-        had = np.repeat(terms.rarity * (terms.often > 0), lengths)
-        covered.append(np.bincount(skills, weights=had, minlength=postings.count))
-    return np.concatenate(sums), np.concatenate(covered)
+        for one, two, described, body, named, weight in zip(begin.tolist(), end.tolist(), *factors, strict=True):
+            if one == two:
+                continue
+            skills = postings.skills[one:two]
+            value = postings.described[one:two] * described
+            value += postings.body[one:two] * body
+            in_name = np.flatnonzero(postings.places[one:two] & PLACES["name"])
+            if len(in_name):
+                whose = skills[in_name]
+                lengths = postings.name_starts[whose + 1] - postings.name_starts[whose]
+                value[in_name] += strengths[np.minimum(lengths, _LONGEST_NAME - 1)] * named
+            own[skills] += value
+            had[skills] += weight
+        first += postings.count
+    return sums, covered
 
 
 _SAMPLE: Final = 64
