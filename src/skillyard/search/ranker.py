@@ -238,8 +238,7 @@ def _clauses(index: SearchIndex, positions: NDArray[np.int64], terms: Terms) -> 
 RANKER_FILE: Final = Path(__file__).with_name("ranker.npz")
 
 
-_EVERY_LEAF: Final = -1  # all bits
-_MOST_LEAVES: Final = 53  # of one tree: `_bit_number` goes by floats
+_EVERY_LEAF: Final = -1  # all bits; trees have at most 53 leaves, as `_bit_number` goes by floats
 
 
 class _Tree:
@@ -285,7 +284,7 @@ class Ranker:
         most = max(1, *(len(tree.compared) for tree in trees))
         self._compared = np.zeros((len(trees), most), np.int64)
         self._threshold = np.full((len(trees), most), np.inf, np.float32)
-        self._right_of = np.full((len(trees), most), _EVERY_LEAF, np.int64)
+        self._right_of = np.full((len(trees), most), _EVERY_LEAF, np.min_scalar_type(-(1 << (most + 1))))
         self._values = np.zeros((len(trees), most + 1))
         for row, tree in enumerate(trees):
             count = len(tree.compared)
