@@ -65,16 +65,16 @@ run: serving ## serve the example skills with their page until Ctrl-C; SECONDS=5
 demo: $(BIN)/.serving ## the main job in the terminal: find, check, prompt, read, run
 	@SKILLYARD=$(BIN)/skillyard sh scripts/demo.sh $(SKILLS)
 
-web: setup ## the page while you write it: reloaded at once, over the API of the example skills
+web: setup ## the page with hot reload, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
-test: setup system clients ## every test: one process for each processor, and two for what waits
+test: setup system clients ## every test: one process for each processor, and three for what waits
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 test-long: setup system clients ## many examples of every property, and the tests marked long
 	$(BIN)/python -m pytest --long --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
-check: setup ## lint, format, types, floors
+check: setup ## lint, format, types, import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -83,7 +83,7 @@ check: setup ## lint, format, types, floors
 pagecheck: setup ## types, lint and tests of the page
 	@$(BIN)/python web/build.py --check
 
-format: setup ## put the code in shape
+format: setup ## format and fix the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -536,8 +536,8 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_address(request: pytest.FixtureRequest, address_of: Callable[..., str]) -> str:
-    """The URL of a database without records, once of each kind; in the room `database` without tables as well."""
-    return address_of(request.param, bare="database" in request.path.parts)
+    """The URL of a database without records, once of each kind."""
+    return address_of(request.param, bare=False)
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ _FIRST: Final = 600  # characters of the first, cheap look
 _FIRST_OF_SHORT: Final = 400  # what is repeated often shows itself in fewer
 _SHORT: Final = 8  # characters
 _QUICK_NS: Final = 120  # for each character: what is not slower at first grows linearly, or does not matter
+_SECOND_RATIO: Final = 5.5  # of the times for the first look and one four times as long: what shows 9 between the sizes below
+_SECOND_NS: Final = 1_000  # for each character
 _SIZES: Final = (2_000, 8_000)
 _SIZES_OF_EVERY_END: Final = (3_000, 12_000)
 _RATIO: Final = 9.0  # of the times for both sizes: 4 is linear, 16 quadratic
@@ -269,6 +271,10 @@ def _grows(
         first = _FIRST if len(pump) > _SHORT else _FIRST_OF_SHORT
         if _measure(run, text(first), 1) < _QUICK_NS * first:
             return ""
+        if sizes == _SIZES:
+            again, fourfold = _measure(run, text(first), 2), _measure(run, text(4 * first), 1)
+            if fourfold < again * _SECOND_RATIO and fourfold < _SECOND_NS * 4 * first:
+                return ""
         figures = {}
         for times in (1, 2, 2):  # a wrong judgement needs three bad measurements in a row
             small, large = (_measure(run, text(size), tries) for size, tries in zip(sizes, (2, times), strict=True))

@@ -1,4 +1,4 @@
-"""Skillyard: find agent skills, check them, tell any model about them, run their scripts in a sandbox.
+"""Skillyard: find agent skills, check them, describe them to any model, run their scripts in a sandbox.
 
 ::
 

@@ -93,7 +93,7 @@ class AgentDraft:
         object.__setattr__(self, "settings", _with_flat_permissions(self.settings))
         ids = [skill.skill_id for skill in self.skills]
         if len(ids) > _SKILLS or len(set(ids)) != len(ids):
-            raise InvalidInput("a skill is there twice, or there are too many", hint=f"each once, at most {_SKILLS}")
+            raise InvalidInput("a skill is listed twice, or there are too many", hint=f"each once, at most {_SKILLS}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,7 +157,7 @@ class PathRefused(FileProblem, code="path_refused", status=403):
 
 
 class PlaceHeldBack(FileProblem, code="held_back", status=403):
-    """A session of a workspace may not write a place that programs outside of it act on unasked; `paths` says which."""
+    """A session of a workspace may not write files that programs outside would execute; `paths` lists them."""
 
 
 class FileMissing(FileProblem, code="file_not_found", status=404):

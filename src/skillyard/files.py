@@ -124,7 +124,7 @@ def _wait_for_lock(descriptor: int) -> None:
 
 
 def move_folder(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Move a finished folder to `target` on the same file system; what stood there is replaced in one step, and then gone.
+    """Move a finished folder to `target` on the same file system; an existing one is replaced atomically and deleted.
 
     Whoever looks finds the old folder or the new one, also after a crash. On a file system that cannot exchange two folders a
     crash may leave the old one beside it, as `.<name>.<random>`.

@@ -1,4 +1,4 @@
-"""JSON that strangers wrote, read strictly and not deeper than others can write it again.
+"""Untrusted JSON, read strictly and not deeper than other programs can write it again.
 
 What is nested a thousand deep can still be read, and breaks what writes it: records, screens, clients.
 """
@@ -64,7 +64,7 @@ _NOT_LETTERS: Final = re.compile(r"[^a-z]")
 
 
 def to_redacted_json(value: object) -> object:
-    """`value` as plain JSON; what stands under a name such as `apiKey`, `password` or `token` is redacted.
+    """`value` as plain JSON; values under names such as `apiKey`, `password` or `token` are redacted.
 
     Redaction goes by names and guards against accidents: a secret inside a sentence stays.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SkillDetail:
-    """One skill with what only reading it shows: its fields, files, namesakes, permission, runs and needs."""
+    """One skill with all details: its fields, files, skills with the same name, permission, runs and needs."""
 
     skill: Skill
     document: Document | None
@@ -56,7 +56,7 @@ class SkillDetail:
 
     @property
     def links(self) -> tuple[KeptLink, ...]:
-        """What its text tells to fetch and nothing in the text pins; what was kept at its installation has a digest."""
+        """The late links of its text; those that were kept at its installation have a digest."""
         from skillyard.catalog.skill_files import KeptLink
         from skillyard.scanner.late_links import find_late_links
 

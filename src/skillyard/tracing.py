@@ -92,7 +92,7 @@ _PARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
 def current_parent() -> str:
-    """The open span as a `traceparent` of W3C, for another process to go on below it; empty where there is none."""
+    """The open span as a W3C `traceparent`, for spans of another process below it; empty if there is none."""
     trace = loaded_trace()
     context = trace.get_current_span().get_span_context() if trace is not None else None
     if context is None or not context.is_valid:

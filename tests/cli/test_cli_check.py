@@ -210,7 +210,7 @@ def test_check_and_scan_find_what_an_installation_refuses(call: Call, tmp_path: 
     report = call("scan", folder / "linked", "--json").data["reports"][0]
     assert [(one["rule"], one["file"]) for one in report["findings"]] == [("link-outside", "outside")]
     (folder / "linked" / "outside").unlink()
-    assert "nothing found in what was looked into; 1 link not looked into" in call("scan", folder / "linked").out
+    assert "nothing found in what was scanned; 1 link not scanned" in call("scan", folder / "linked").out
 
 
 @pytest.mark.row("002-13", "003-2", "C-3")

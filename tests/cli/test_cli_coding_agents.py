@@ -99,7 +99,7 @@ def test_what_took_the_place_of_a_link_is_said_and_stays(call: Call, agents: Pat
     call("install", make_skill(tmp_path / "sources", "tidy"), "--to", "claude")
     (agents / ".claude/skills/tidy").unlink()
     (agents / ".claude/skills/tidy").mkdir()
-    assert "something else stands there now" in call("unlink", "tidy").out
+    assert "something else is there now" in call("unlink", "tidy").out
     assert (agents / ".claude/skills/tidy").is_dir()
 
 

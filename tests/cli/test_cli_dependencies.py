@@ -44,7 +44,7 @@ def test_a_person_agrees_to_all_that_comes_along(on_terminal: Call, call: Call, 
     assert ended == 0
     assert f"tables comes along from {sources} tables (report requires tables@^1.2):" in shown
     assert "+ has the script t.py" in shown and "+ uses the skill numbers" in shown
-    assert "numbers comes along from" in shown and "+ holds instructions only, nothing that runs" in shown
+    assert "numbers comes along from" in shown and "+ has instructions only, no scripts" in shown
     results = {skill["skillId"] for skill in call("versions", "--json").data["skills"]}
     assert results == {"report", "tables", "numbers"}
 
@@ -176,16 +176,16 @@ def test_a_dry_run_says_what_would_come_along_or_be_refused(call: Call, sources:
     assert shown.out.splitlines() == [
         "would install report (1.0.0)",
         "  uses the skill tables@^1.2",
-        f"  would bring along tables 1.4.0 from {sources} tables",
+        f"  would also install tables 1.4.0 from {sources} tables",
         "    because report requires tables@^1.2",
         "    uses the skill numbers",
         "    has the script t.py",
-        f"  would bring along numbers from {sources} numbers",
+        f"  would also install numbers from {sources} numbers",
         "    because tables requires numbers",
         "  needs: the program nosuch is missing: install it",
     ]
     alone = call("install", sources, "--skill", "report", "--dry-run", "--no-deps").out
-    assert "would bring along" not in alone and "the skill tables@^1.2 is missing" in alone
+    assert "would also install" not in alone and "the skill tables@^1.2 is missing" in alone
     assert call("versions", "--json").data["skills"] == []
     call("install", make_skill(sources.parent / "old", "tables", front_matter=_header("tables", "version: 0.9.0")))
     make_skill(sources, "tables", front_matter=_header("tables", "version: 0.9.5"))

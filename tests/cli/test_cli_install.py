@@ -92,7 +92,7 @@ def test_versions_rollback_and_history_tell_one_story(call: Call, source: Path) 
 
 def test_deprecate_and_yank_mark_a_version(call: Call, source: Path) -> None:
     call("install", source)
-    assert "goes on serving" in call("deprecate", "tidy", "--reason", "use neat").err
+    assert "still the current version" in call("deprecate", "tidy", "--reason", "use neat").err
     assert call("yank", "tidy", "--json").data["version"]["yanked"] is True
     assert "current, deprecated, yanked" in call("versions", "tidy").out
     assert call("yank", "tidy", "--undo").out.endswith("is no longer yanked\n")

@@ -99,11 +99,11 @@ def test_workspaces_say_what_was_done_or_that_there_is_none(call: Call) -> None:
 
 def test_a_workspace_says_what_is_missing_and_what_was_held_back(call: Call, project: Path) -> None:
     for words, said in (
-        (("exec",), "say which command to run"),
+        (("exec",), "name the command to run"),
         (("exec", "--dir", project, "--id", "a", "--", "ls"), "give --dir or --id, not both"),
         (("exec", "--id", "trial", "ls", "-la"), "after `--`: -- ls -la"),
         (("exec", "--dir", "/", "--", "ls"), "cannot be a workspace"),
-        (("remove",), "say which workspace to remove"),
+        (("remove",), "name the workspace to remove"),
     ):
         assert said in call("workspace", *words).err, words
     held = call("workspace", "exec", "--dir", project, "--", "mkdir .idea && echo x > .idea/a.xml")
@@ -123,7 +123,7 @@ def test_words_of_the_command_line_that_cannot_be_end_with_2(call: Call, project
         (("pin", "pdf", "9"), "`skillyard rollback NAME VERSION`"),
         (("event", "order.created", '{"a": 1}'), "comes after --data"),
         (("approvals", "approve"), "say which skill to approve"),
-        (("migrate", project), "say what SOURCE holds"),
+        (("migrate", project), "name the format of SOURCE"),
     ):
         answer = call(*words)
         assert (answer.code, said in answer.err) == (2, True), (words, answer.err)

@@ -140,7 +140,7 @@ def test_a_skill_cannot_let_itself_pass(call: Call, bad: Path) -> None:
     (own / "skillyard.toml").write_text('[[scan.suppress]]\nrule = "*"\npath = "*"\nuntil = 2999-01-01\nreason = "trust me"\n')
     answer = call("scan", own, "--project", own)
     assert answer.code == 1
-    assert "claimed by the skill, and not taken into account: trust me" in answer.out
+    assert "claimed by the skill, and ignored: trust me" in answer.out
 
 
 def test_an_install_tells_the_worst_and_goes_on(call: Call, bad: Path) -> None:

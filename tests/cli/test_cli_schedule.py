@@ -103,7 +103,7 @@ def test_an_event_runs_what_waits_for_it_and_says_so(
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["state"] == "repeated"
     assert main(["event", "window.opened", *root]) == 0
-    assert "no skill waits for window.opened" in capsys.readouterr().err
+    assert "no skill subscribes to window.opened" in capsys.readouterr().err
     assert main(["event", "a b", *root]) == 1
 
 

@@ -57,7 +57,7 @@ def test_a_search_has_its_promised_shape_and_never_invents_a_match(call: Call, e
     assert set(data["matches"][0]) == {"id", "name", "confidence", "sure", "matched"}
     assert data["matches"][0]["id"] == "config:text-statistics"
     nothing = call("search", "zzzz qqqq", "--root", examples)
-    assert (nothing.code, nothing.out, nothing.err) == (1, "", "none of 9 skills fits; try other words\n")
+    assert (nothing.code, nothing.out, nothing.err) == (1, "", "none of 9 skills matches; try other words\n")
     assert call("search", "zzzz qqqq", "--root", examples, "--json").data == {"matches": [], "more": False}
 
 

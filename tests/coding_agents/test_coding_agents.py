@@ -300,7 +300,7 @@ def test_what_others_put_there_is_left_alone(installed: Registry, tmp_path: Path
     assert "without Skillyard" in str(why) and "cannot be written" in str(system)
     (tmp_path / "d/tidy").unlink()
     (tmp_path / "d/tidy").mkdir()
-    assert "something else stands there now" in _update(installed, tmp_path, "x").warnings[0]
+    assert "something else is there now" in _update(installed, tmp_path, "x").warnings[0]
     assert [check.state for check in installed.links.check()] == ["foreign"]
     assert installed.links.remove("tidy")[0].status == "removed"
     assert (tmp_path / "d/tidy").is_dir()

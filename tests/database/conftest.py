@@ -10,13 +10,21 @@ import pytest
 
 from skillyard.database import connection, maintenance
 
-_USE_TABLES = {"test_database_copying", "test_database_file", "test_database_notifier", "test_database_plans"}
+_USE_TABLES = {
+    "test_database", "test_database_copying", "test_database_file", "test_database_notifier", "test_database_plans",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def _all_migrations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.path.stem not in _USE_TABLES:
         monkeypatch.setattr(connection, "upgrade", maintenance.upgrade)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_address(request: pytest.FixtureRequest, address_of: Callable[..., str]) -> str:
+    """The URL of a database without records, once of each kind; without tables as well where they are made."""
+    return address_of(request.param, bare=request.path.stem not in _USE_TABLES)
 
 
 class Said(NamedTuple):

@@ -27,14 +27,12 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, UTC)
 
 
 @pytest.fixture(params=["sqlite-postgresql", "postgresql-sqlite", "sqlite-sqlite"])
-def pair(
-    request: pytest.FixtureRequest, address_of: Callable[[str], str], tmp_path: Path
-) -> Iterator[tuple[Database, Database]]:
+def pair(request: pytest.FixtureRequest, address_of: Callable[..., str], tmp_path: Path) -> Iterator[tuple[Database, Database]]:
     """A database with records and an empty one."""
     first, _, second = request.param.partition("-")
     with ExitStack() as stack:
-        one = Database.open(str(tmp_path), address_of(first))
-        two = Database.open(str(tmp_path / "two"), None if second == "sqlite" else address_of(second))
+        one = Database.open(str(tmp_path), address_of(first, bare=False))
+        two = Database.open(str(tmp_path / "two"), None if second == "sqlite" else address_of(second, bare=False))
         for database in (one, two):
             stack.callback(database.close)
         _fill(one)

@@ -46,7 +46,7 @@ FAST_AND_REAL = pytest.mark.parametrize("timing", ["fast", pytest.param("real", 
 @pytest.fixture
 def address(address_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> str:
     """An empty PostgreSQL database that every catalog of the test uses."""
-    url = address_of("postgresql", bare=False)
+    url = address_of("postgresql", bare=False, queues=True)
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", url)
     return url
 

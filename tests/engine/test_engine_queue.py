@@ -50,7 +50,7 @@ def catalog(
     address_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch, skills_root: Path, make_skill: Any
 ) -> Iterator[Catalog]:
     """A catalog whose runs all go through the queue, with the skills `plain` and `safe`."""
-    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql", bare=False))
+    monkeypatch.setenv("SKILLYARD_DATABASE_URL", address_of("postgresql", bare=False, queues=True))
     monkeypatch.setenv("SKILLYARD_ENGINE", "procrastinate")
     for name, more in (("plain", ""), ("safe", SAFE)):
         header = f"name: {name}\ndescription: Sleeps. Use when a test runs.\n{more}"

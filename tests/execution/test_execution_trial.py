@@ -92,7 +92,7 @@ async def test_examples_are_run_and_compared(write_skill) -> None:
     assert told["wanted to fail"].startswith("an error was expected")
     assert "VALIDATION_FAILED was expected, not SANDBOX_EXECUTION_ERROR" in told["fails otherwise"]
     assert "ValueError: bad input" in told["fails unasked"]
-    assert told["tests/examples.json #8"] == "it must say either what `output` or which `error` is expected"
+    assert told["tests/examples.json #8"] == "it must have either the expected `output` or the expected `error`"
     assert told["tests/examples.json #9"] == "it has no `input` object"
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import FileProblem
-from skillyard.mcp.published_skills import skill_uri, uri_segments
+from skillyard.mcp.skill_uris import skill_uri, uri_segments
 
 part = st.text(st.characters(exclude_characters="/\\", exclude_categories=("Cc", "Cs")), min_size=1).filter(
     lambda text: text.strip() and text not in (".", "..") and not text.startswith("~")

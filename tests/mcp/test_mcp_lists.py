@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillyard.catalog import SkillCatalog, media_type
 from skillyard.errors import InvalidInput
-from skillyard.mcp.published_skills import PublishedSkills, cut_page
+from skillyard.mcp.skill_uris import PublishedSkills, cut_page
 
 
 @given(st.sets(st.text(min_size=1)), st.integers(1, 5))

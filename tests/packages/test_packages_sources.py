@@ -50,7 +50,7 @@ def test_a_folder_of_this_machine_has_no_versions(tmp_path: Path, monkeypatch: p
     (tmp_path / "git").mkdir()
     monkeypatch.chdir(tmp_path)
     for text in ("./owner/repo@v1", "owner/repo@v1", str(tmp_path / "owner@main")):
-        with pytest.raises(InvalidSource, match="is a folder of this machine: it is installed as it stands") as caught:
+        with pytest.raises(InvalidSource, match="is a folder on this machine: it is installed as it is") as caught:
             resolve(text)
         assert "worktree add" in (caught.value.hint or "")
     assert resolve("git@host.example:a/b").kind == "git"

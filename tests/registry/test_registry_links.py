@@ -257,7 +257,7 @@ def test_a_backup_whose_copy_was_changed_is_refused(
 
     monkeypatch.setattr(ArchiveWriter, "add_data", tampered)
     write_backup([BackupHome("default", data, None)], tmp_path / "backup")
-    with pytest.raises(DigestMismatch, match="what tidy tells to fetch is not what was backed up"):
+    with pytest.raises(DigestMismatch, match="the kept links of tidy are not those that were backed up"):
         restore_backup(tmp_path / "backup", lambda name: BackupHome("default", tmp_path / "other", None))
 
 

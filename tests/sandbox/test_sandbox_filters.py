@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.sandbox import seccomp
-from skillyard.sandbox.run_lifecycle import seccomp_filter
+from skillyard.sandbox.run_job import seccomp_filter
 from skillyard.sandbox.seccomp import AARCH64, X86_64, FilterOptions, Machine, build_filter, this_machine
 
 _ERRORS = (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT, errno.ENOMEM)

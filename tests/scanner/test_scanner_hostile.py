@@ -23,33 +23,34 @@ from skillyard.text import single_line
 
 Make = Callable[..., Path]
 
-_RUBBISH = {
-    "nested calls": "f(" * 50_000,
-    "nested lists": "[" * 50_000 + "]" * 50_000,
-    "a long chain": "x = a" + ".b()" * 20_000,
-    "signs": "x = " + "-" * 100_000 + "1",
-    "a long sum": "x = " + "1+" * 100_000 + "1",
-    "many branches": "if x:\n pass\n" + "elif x:\n pass\n" * 10_000,
-    "one line": "curl " * 40_000,
-    "quotes": "\"'`" * 60_000,
-    "spaces": " " * 200_000,
-    "escapes": "\\" * 200_000,
-    "letters": "A" * 200_000,
-    "comments": "<!---->" * 20_000,
-    "fences": "```\n" * 40_000,
-    "assignments": "A=$(env)\n" * 20_000,
-    "variables": "const a = process.env;\n" * 8_000,
-    "tags": "\U000e0041" * 50_000,
-    "selectors": "\ufe01" * 50_000,
-    "half an order": "ignore all previous " * 10_000,
-    "nulls": "\0" * 1000,
+_RUBBISH: dict[str, Callable[[int], str]] = {
+    "nested calls": lambda size: "f(" * 250 * size,
+    "nested lists": lambda size: "[" * 250 * size + "]" * 250 * size,
+    "a long chain": lambda size: "x = a" + ".b()" * 100 * size,
+    "signs": lambda size: "x = " + "-" * 500 * size + "1",
+    "a long sum": lambda size: "x = " + "1+" * 500 * size + "1",
+    "many branches": lambda size: "if x:\n pass\n" + "elif x:\n pass\n" * 50 * size,
+    "one line": lambda size: "curl " * 200 * size,
+    "quotes": lambda size: "\"'`" * 300 * size,
+    "spaces": lambda size: " " * 1000 * size,
+    "escapes": lambda size: "\\" * 1000 * size,
+    "letters": lambda size: "A" * 1000 * size,
+    "comments": lambda size: "<!---->" * 100 * size,
+    "fences": lambda size: "```\n" * 200 * size,
+    "assignments": lambda size: "A=$(env)\n" * 100 * size,
+    "variables": lambda size: "const a = process.env;\n" * 40 * size,
+    "tags": lambda size: "\U000e0041" * 250 * size,
+    "selectors": lambda size: "\ufe01" * 250 * size,
+    "half an order": lambda size: "ignore all previous " * 50 * size,
+    "nulls": lambda size: "\0" * 5 * size,
 }
 
 
+@pytest.mark.parametrize("size", [40, pytest.param(200, marks=pytest.mark.long)])  # thousand characters, or about
 @pytest.mark.parametrize("ending", ["py", "sh", "js", "md", "json"])
 @pytest.mark.parametrize("kind", sorted(_RUBBISH))
-def test_rubbish_ends_and_raises_nothing(make: Make, kind: str, ending: str) -> None:
-    report = scan_skill(make(**{f"x_dot_{ending}": _RUBBISH[kind]}))
+def test_rubbish_ends_and_raises_nothing(make: Make, kind: str, ending: str, size: int) -> None:
+    report = scan_skill(make(**{f"x_dot_{ending}": _RUBBISH[kind](size)}))
     assert "SKILL.md" in report.files
 
 

@@ -126,7 +126,7 @@ def test_skills_go_into_the_folders_of_coding_agents_for_who_sits_at_the_machine
     assert (report["status"], linked.is_symlink(), skill.is_dir()) == ("removed", False, True)
     (home / ".claude/skills/greet").mkdir(parents=True)
     (report,) = local.put(url, json=asked).json()["data"]
-    assert (report["status"], "not put there" in report["reason"]) == ("refused", True)
+    assert (report["status"], "did not create" in report["reason"]) == ("refused", True)
     local.put("/api/v1/catalog/state", json={"skill": "project:greet", "state": "manual"})
     assert local.put(url, json=asked).json()["code"] == "invalid_input"
 

@@ -205,7 +205,7 @@ async def test_a_skill_that_a_session_can_write_is_asked_about_until_that_conten
     assert (await made.call("skill", {"skill": "sent"})).ok
     assert (await made.call("skill", {"skill": "sent"})).ok
     assert [request.title for request in person.requests] == [
-        "Load skill: sent (it lies where commands of a workspace can write, so a model may have written or changed it)"
+        "Load skill: sent (commands of a workspace can write its folder, so a model may have written or changed it)"
     ]
     (skills_root / "sent" / "scripts" / "main.py").write_text("print('changed')\n")
     person.decision = "reject"

@@ -29,6 +29,10 @@ from skillyard.database import Database
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build/browser"  # of tests that failed
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+_CHEAP = (  # no page lives long enough for scripts to be compiled a second time, for speed
+    "--disable-dev-shm-usage",
+    "--js-flags=--no-opt --no-maglev",
+)
 _SHIFTS = """
 window.__shift = 0;
 new PerformanceObserver((list) => {
@@ -180,7 +184,7 @@ class _Chromium:
             assert program is not None, "scripts/system.sh installs it"
             playwright = self._open.enter_context(sync_playwright())
             unboxed = ["--no-sandbox"] if os.geteuid() == 0 else []
-            self._browser = playwright.chromium.launch(executable_path=program, args=[*unboxed, "--disable-dev-shm-usage"])
+            self._browser = playwright.chromium.launch(executable_path=program, args=[*unboxed, *_CHEAP])
             self._open.callback(self._browser.close)
         return self._browser
 

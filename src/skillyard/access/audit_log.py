@@ -193,7 +193,7 @@ class AuditLog:
             newest = select(columns.id).order_by(columns.at.desc(), columns.id.desc()).limit(keep)
             which.append(columns.id.not_in(newest))
         if not which:
-            raise InvalidInput("nothing says which records are to be deleted", hint="say how old, or how many may stay")
+            raise InvalidInput("it is not clear which records to delete", hint="name an age, or how many to keep")
         with self.database().write() as connection:
             pruned = connection.execute(delete(audit_events).where(or_(*which))).rowcount
             if pruned:

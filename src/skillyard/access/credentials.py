@@ -414,7 +414,7 @@ class Webhooks:
             valid = hmac.compare_digest(known.encode(), (secret or "").encode("utf-8", "replace"))
         if not found or not valid:
             hint = "sign the body with the webhook's secret in X-Hub-Signature-256, or send the secret as bearer"
-            raise SignInRequired("the signature or secret does not fit this address", hint=hint)
+            raise SignInRequired("the signature or secret is not valid for this address", hint=hint)
         self._require_maker(found[0])
         with self.database().write() as connection:
             used = update(webhooks).where(webhooks.c.name == name).values(last_used_at=datetime.now(UTC))

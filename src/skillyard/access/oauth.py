@@ -86,7 +86,7 @@ class OAuthClient(WireForm, times="seconds"):
             return self.redirect_uris[0]
         if given is not None and (given in self.redirect_uris or any(_same_but_port(one, given) for one in self.redirect_uris)):
             return given
-        raise refused("invalid_request", "the client has not registered the address that it wants the answer at")
+        raise refused("invalid_request", "the client has not registered this redirect address")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ class OAuthStore:
             raise refused("invalid_grant", "the redirect_uri is another than that of the code")
         proof = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("utf-8", "replace")).digest()).decode().rstrip("=")
         if not _VERIFIER.fullmatch(verifier) or not same_hash(proof, row["challenge"]):
-            raise refused("invalid_grant", "the code_verifier does not fit the code")
+            raise refused("invalid_grant", "the code_verifier does not match the code")
         _check_resource(row, resource)
 
     def refresh(self, token: str, *, client_id: str, scopes: Collection[str] = (), resource: str | None = None) -> IssuedTokens:
@@ -313,7 +313,7 @@ class OAuthStore:
                 raise refused("invalid_grant", "the refresh token is not valid any more")
             if same_hash(row["refresh_hash"], hash_secret(token)):
                 if not set(scopes) <= set(row["scopes"]):
-                    raise refused("invalid_scope", "more is asked for than was allowed")
+                    raise refused("invalid_scope", "the requested scopes exceed those that were allowed")
                 _check_resource(row, resource)
                 return self._issue(connection, row, [one for one in row["scopes"] if not scopes or one in scopes], family)
             _end_stolen(connection, row, "a refresh token")

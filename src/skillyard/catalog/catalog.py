@@ -228,7 +228,7 @@ class SkillCatalog:
 
     @property
     def data_directory(self) -> str:
-        """Skillyard's own folder: settings, caches, records and installed skills."""
+        """Skillyard's home: settings, caches, records and installed skills."""
         return self._request.data
 
     @property
@@ -251,7 +251,7 @@ class SkillCatalog:
         return listing_json(self._state.rows, self.roots)
 
     def get(self, name_or_id: str) -> Skill:
-        """The skill that an id, folder, name, display name or unique part of a name means, whatever its status.
+        """The skill with that id, folder, name, display name or unique part of a name, whatever its status.
 
         Raises:
             SkillNotFound: nothing fits; `details["candidates"]` lists ids of near names.
@@ -281,14 +281,14 @@ class SkillCatalog:
     def watch(
         self, *, debounce_ms: int = 300, look_again_s: float = 10, refresh: Callable[[], Changes] | None = None
     ) -> AsyncIterator[Changes]:
-        """Yield what changed, as files change; also looks again every `look_again_s` seconds, for roots that appear.
+        """Yield changes as files change; also rescans every `look_again_s` seconds, for roots that appear.
 
         `refresh` is called in place of this catalog's own, in a thread, by a caller that allows only one scan at a time.
         """
         return watch_folders(self._watched, debounce_ms=debounce_ms, look_again_s=look_again_s, refresh=refresh or self.refresh)
 
     def with_statuses(self, overlay: Overlay) -> Self:
-        """This catalog with other statuses laid over; a refresh of the result applies them again."""
+        """This catalog with changed statuses; a refresh of the result applies them again."""
         return type(self)(self._request, self._scanned, (*self._overlays, overlay))
 
     def with_order(self, sort_key: Callable[[Skill], int]) -> Self:
@@ -307,7 +307,7 @@ class SkillCatalog:
         return type(self)(request, scan_catalog(request, None), self._overlays)
 
     def in_folder(self, folder: str | os.PathLike[str]) -> Self:
-        """The catalog for work in another folder: the skills and settings of the project there, all else as in this one.
+        """The catalog of another project folder, with its skills and settings, otherwise like this one.
 
         Rules that deny skills in this catalog deny them there too.
 
@@ -326,7 +326,7 @@ class SkillCatalog:
         return self._switch(name_or_id, enabled=False)
 
     def set_state(self, name_or_id: str, state: SkillState) -> Skill:
-        """Say what is wanted of a skill, whatever its source, where `enable` would enable it; gives it as it is then.
+        """Set the state of a skill of any source, where `enable` would enable it; returns the changed skill.
 
         Raises:
             InvalidInput: no such state.
@@ -363,7 +363,7 @@ class SkillCatalog:
             )
 
     def use_set(self, name: str | None) -> None:
-        """Offer only the skills of the set `[sets]` calls so, in this project, to this user; all with None.
+        """Offer only the skills of this set of `[sets]`, in this project, to this user; with None all skills.
 
         Raises:
             SkillNotFound: there is no such set.
@@ -374,7 +374,7 @@ class SkillCatalog:
         self._apply_switches()
 
     def switch_all(self, *, enabled: bool) -> None:
-        """Offer skills to models, or none of them (`enableSkills`); what is said of single skills is kept."""
+        """Offer skills to models, or none of them (`enableSkills`); the states of single skills are kept."""
         save_enable_skills(self._request.data, enabled=enabled)
         self._apply_switches()
 
@@ -396,7 +396,7 @@ class SkillCatalog:
         source: Literal["user", "project"] = "user",
         root: str | os.PathLike[str] | None = None,
     ) -> Skill:
-        """Make a new skill folder with a SKILL.md in the user's or the project's skills, or below `root`.
+        """Create a skill folder with a SKILL.md in the user's or the project's skills, or below `root`.
 
         Raises:
             InvalidInput: the name or description breaks the rule.

@@ -80,7 +80,7 @@ class Skill:
 
     @property
     def label(self) -> str:
-        """What the skill is called among words of this program: its name where that is a plain one, else its `reference`."""
+        """How our own texts refer to the skill: by its name if that is a plain one, else by its `reference`."""
         return self.name if is_label(self.name) else self.reference
 
     @property
@@ -156,7 +156,7 @@ class Skill:
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """Words a search may find it by."""
+        """Words for the search."""
         return self._row[5][5][5]
 
     @property
@@ -195,12 +195,12 @@ class Skill:
 
     @property
     def model_invocable(self) -> bool:
-        """Whether a model may load it by itself: neither its author nor its user keeps it for people."""
+        """Whether a model may load it: neither its author nor its user reserves it for people."""
         return self._row[5][5][7] and self._row[6] != "manual"
 
     @property
     def state(self) -> SkillState:
-        """What the user wants of it; `off` where it is disabled."""
+        """The state that the user has set; `off` if it is disabled."""
         return "off" if self.status == "disabled" else self._row[6]
 
     @property
@@ -265,7 +265,7 @@ class Skill:
         return read_file(self, path, limit=limit)
 
     def kept_links(self) -> tuple[KeptLink, ...]:
-        """What was kept, when it was installed, of what its text tells to fetch."""
+        """The kept links: copies of unpinned downloads in its text, made when it was installed."""
         from skillyard.catalog.skill_files import kept_links
 
         return kept_links(self.directory) if self.source == "installed" else ()

@@ -255,7 +255,7 @@ def read_file(skill: HasFolder, path: str, *, limit: int) -> FileContent:
 
 @dataclass(frozen=True, slots=True)
 class KeptLink(WireForm):
-    """A document or script that an installed skill tells to fetch, as it was then: `sha256` names its bytes.
+    """A kept link: a document or script that an installed skill refers to, as it was then; `sha256` names its bytes.
 
     Where it could not be kept `sha256` is empty, and `problem` says why.
     """
@@ -286,7 +286,7 @@ def kept_links(version: str | os.PathLike[str]) -> tuple[KeptLink, ...]:
 
 
 def read_kept_link(version: str | os.PathLike[str], address: str, *, limit: int) -> FileContent:
-    """What stood at an address when the version in this folder was installed.
+    """The content of an address when the version in this folder was installed.
 
     Raises:
         FileMissing: nothing of that address is kept, or not what it was; `details["candidates"]` are those that are.

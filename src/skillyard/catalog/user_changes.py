@@ -322,7 +322,7 @@ def _check(name: str, description: str) -> None:
     if not 1 <= len(description.strip()) <= DESCRIPTION_LIMIT:
         raise InvalidInput(
             f"a description has 1 to {DESCRIPTION_LIMIT} characters, this one has {len(description.strip())}",
-            hint="say what the skill does and when to use it",
+            hint="describe what the skill does and when to use it",
         )
 
 
@@ -345,7 +345,7 @@ def check_deletable(skill: Skill) -> None:
             id=skill.id,
         )
     if not os.path.lexists(skill.path):
-        raise DeleteRefused(f"{skill.location} holds no SKILL.md any more", hint="refresh the catalog", id=skill.id)
+        raise DeleteRefused(f"{skill.location} has no SKILL.md any more", hint="refresh the catalog", id=skill.id)
 
 
 def delete_folder(skill: Skill) -> None:
@@ -366,7 +366,7 @@ def has_desktop() -> bool:
 
 
 def open_folder(folder: str) -> bool:
-    """Start the desktop's own opener, which goes on by itself; False where there is no desktop."""
+    """Start the desktop's own opener in the background; False if there is no desktop."""
     import subprocess
 
     opener = _opener()

@@ -43,7 +43,7 @@ _FILES: Final = 20  # of a kind that are shown of one skill
 
 
 def make_scanner(catalog: Catalog, skills: Callable[[], Iterable[Skill]] | None = None) -> Scanner:
-    """The scanner for a registry: what is more than a note and not suppressed, the gravest first, at most a hundred.
+    """The scanner for a registry: open findings above the severity `info`, the most severe first, at most a hundred.
 
     Only what the user's own file suppresses is left out: a project may come from the author of the skill. Where that file says
     so, what is to be installed is run in a sandbox and watched. Advice stops no install: where the scanner itself fails, that
@@ -194,7 +194,7 @@ def note_left_out(screen: Screen, skill_ids: Sequence[str]) -> None:
     """Say which skills `skills-lock.json` has no words for."""
     if skill_ids:
         names = ", ".join(single_line(name) for name in skill_ids)
-        screen.note(f"skills-lock.json cannot say where {names} came from: skillyard.lock alone does")
+        screen.note(f"skills-lock.json cannot express the source of {names}: only skillyard.lock has it")
 
 
 class Acceptance(TypedDict):
@@ -208,7 +208,7 @@ class Acceptance(TypedDict):
 def add_accept_options(parser: argparse.ArgumentParser) -> None:
     """The options of commands that may install a version of another signer or source."""
     parser.add_argument(
-        "--accept-signer", action="store_true", help="take a version that another key signed than the one before, or none"
+        "--accept-signer", action="store_true", help="accept a version with another signer than before, or without a signature"
     )
     parser.add_argument(
         "--accept-source", action="store_true", help="accept a version from another source than the current one"
@@ -228,7 +228,7 @@ def add_finding_option(parser: argparse.ArgumentParser) -> None:
         type=_scanner_rule,
         default=[],
         metavar="RULE",
-        help="install although the scanner found this; may be given several times",
+        help="install in spite of this finding of the scanner; may be given several times",
     )
 
 
@@ -277,7 +277,7 @@ def _story(change: PowerChange) -> list[str]:
     if change.required_by:
         why = single_line("; ".join(change.required_by))
         head = f"{single_line(change.skill_id)} comes along from {single_line(change.source)} ({why}):"
-        lines = power_lines(change.widened) or ["holds instructions only, nothing that runs"]
+        lines = power_lines(change.widened) or ["has instructions only, no scripts"]
         return [head, *(f"  + {single_line(sentence)}" for sentence in lines)]
     return [
         f"{single_line(change.skill_id)} would be allowed more than the installed version:",
@@ -359,7 +359,7 @@ def _draw(screen: Screen, result: OperationResult) -> None:
         for sentence in sentences:
             screen.line(sentence, indent=2)
         if not sentences:
-            screen.line("holds instructions only, nothing that runs", indent=2)
+            screen.line("has instructions only, no scripts", indent=2)
     draw_findings(screen, result)
     if result.status != "unchanged":
         for warning in result.warnings:

@@ -348,7 +348,7 @@ def parse_port(text: str) -> int:
 
 
 def parse_tool_prefix(text: str) -> str:
-    """What stands before the names of the tools over MCP.
+    """The prefix of tool names over MCP.
 
     Raises:
         UsageProblem: it cannot stand there.

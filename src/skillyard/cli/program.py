@@ -50,94 +50,88 @@ GROUPS: Final = ("find and read", "write and check", "run", "this machine", "ins
 
 COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
     {
-        "list": CliCommand("show", GROUPS[0], "every skill, also the broken and the shadowed ones, and why"),
-        "show": CliCommand("show", GROUPS[0], "one skill: metadata, files, findings, where it came from, whether it can run"),
-        "search": CliCommand("search", GROUPS[0], "the skills that fit a request, best first"),
-        "prompt": CliCommand("show", GROUPS[0], "the index of skills for a system prompt, inside a token budget"),
-        "read": CliCommand("show", GROUPS[0], "the text of one file of a skill, SKILL.md when none is named"),
-        "install": CliCommand(
-            "install", GROUPS[4], "install skills from a folder, an archive, git or the web, or from the lock"
-        ),
-        "update": CliCommand("install", GROUPS[4], "fetch installed skills again; more power needs your consent"),
+        "list": CliCommand("show", GROUPS[0], "all skills, also broken and shadowed ones, with the reason"),
+        "show": CliCommand("show", GROUPS[0], "one skill: metadata, files, findings, source, and whether it can run"),
+        "search": CliCommand("search", GROUPS[0], "the skills that match a request, best first"),
+        "prompt": CliCommand("show", GROUPS[0], "the index of skills for a system prompt, within a token budget"),
+        "read": CliCommand("show", GROUPS[0], "the text of one file of a skill (default: SKILL.md)"),
+        "install": CliCommand("install", GROUPS[4], "install skills from a folder, an archive, git, the web or the lock file"),
+        "update": CliCommand("install", GROUPS[4], "update installed skills; new powers need your consent"),
         "uninstall": CliCommand("install", GROUPS[4], "deactivate an installed skill; `rollback` restores it"),
-        "versions": CliCommand("install", GROUPS[4], "what is installed, and every version of a skill"),
+        "versions": CliCommand("install", GROUPS[4], "installed skills, and all versions of a skill"),
         "rollback": CliCommand("install", GROUPS[4], "make an earlier version current again"),
-        "diff": CliCommand("preview", GROUPS[4], "what an update would change, or what changed between two versions"),
-        "deps": CliCommand("preview", GROUPS[4], "what a skill requires, as a tree that says why, and what is missing"),
-        "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo lets updates go on"),
-        "sync": CliCommand("install", GROUPS[4], "make what is installed what the project's lock says; --frozen only compares"),
-        "link": CliCommand(
-            "coding_agents", GROUPS[4], "put a skill into the folders of coding agents; list what is linked where"
-        ),
-        "unlink": CliCommand("coding_agents", GROUPS[4], "take a skill out of the folders of coding agents"),
-        "adopt": CliCommand("coding_agents", GROUPS[4], "make a copy that was edited in an agent's folder the next version"),
-        "connect": CliCommand("coding_agents", GROUPS[4], "write the MCP server into the configuration of a coding agent"),
-        "disconnect": CliCommand("coding_agents", GROUPS[4], "take the MCP server out of it again"),
-        "login": CliCommand("publish", GROUPS[4], "keep the key for a team's server; without a server list the logins"),
+        "diff": CliCommand("preview", GROUPS[4], "what an update would change, or the differences between two versions"),
+        "deps": CliCommand("preview", GROUPS[4], "the dependency tree of a skill, with reasons and what is missing"),
+        "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo allows updates again"),
+        "sync": CliCommand("install", GROUPS[4], "install what the project's lock names; --frozen only compares"),
+        "link": CliCommand("coding_agents", GROUPS[4], "link a skill into the folders of coding agents; list links and copies"),
+        "unlink": CliCommand("coding_agents", GROUPS[4], "remove a skill from the folders of coding agents"),
+        "adopt": CliCommand("coding_agents", GROUPS[4], "make an edited copy in an agent's folder the next version"),
+        "connect": CliCommand("coding_agents", GROUPS[4], "add the MCP server to the configuration of a coding agent"),
+        "disconnect": CliCommand("coding_agents", GROUPS[4], "remove the MCP server from it"),
+        "login": CliCommand("publish", GROUPS[4], "store the key for a team server; without a server, list the logins"),
         "logout": CliCommand("publish", GROUPS[4], "forget the key for a server"),
-        "publish": CliCommand("publish", GROUPS[4], "give a skill to a team's server; shows first what others will see"),
-        "owners": CliCommand("publish", GROUPS[4], "who may change a skill that was published; add, remove, transfer"),
-        "mirror": CliCommand("mirror", GROUPS[4], "copy what is installed to another registry, online or offline"),
-        "history": CliCommand(
-            "install", GROUPS[4], "what was installed, updated, rolled back and uninstalled, and how it went"
-        ),
+        "publish": CliCommand("publish", GROUPS[4], "publish a skill to a team server; shows first what others will see"),
+        "owners": CliCommand("publish", GROUPS[4], "the owners of a published skill: add, remove, transfer"),
+        "mirror": CliCommand("mirror", GROUPS[4], "copy installed skills to another registry, online or offline"),
+        "history": CliCommand("install", GROUPS[4], "the history of installs, updates, rollbacks and uninstalls"),
         "approve": CliCommand(
-            "publish", GROUPS[4], "approve exactly one version that waits for it, or withdraw that; list what waits"
+            "publish", GROUPS[4], "approve one pending version, or withdraw the approval; list pending versions"
         ),
-        "deprecate": CliCommand("install", GROUPS[4], "mark a version as one to move away from", function="mark"),
+        "deprecate": CliCommand("install", GROUPS[4], "mark a version as deprecated", function="mark"),
         "yank": CliCommand(
-            "install", GROUPS[4], "mark a version as one that nobody may install or go back to", function="mark"
+            "install", GROUPS[4], "withdraw a version: nobody may install it or roll back to it", function="mark"
         ),
-        "new": CliCommand("user_skills", GROUPS[1], "make a new skill that passes `check`"),
-        "check": CliCommand("check", GROUPS[1], "findings with file, line and a fix; --fix applies the safe ones"),
+        "new": CliCommand("user_skills", GROUPS[1], "create a skill that passes `check`"),
+        "check": CliCommand("check", GROUPS[1], "check skills: findings with file, line and fix; --fix applies safe fixes"),
         "migrate": CliCommand(
             "packages", GROUPS[1], "turn old skills, commands, rules and AGENTS.md files into current skills"
         ),
         "convert": CliCommand("packages", GROUPS[1], "convert skills to the format of another system, and back without loss"),
         "scan": CliCommand("scan", GROUPS[1], "scan for security risks: findings with file, line, reason and fix"),
-        "pack": CliCommand("packages", GROUPS[1], "write a skill's folder as one archive, always the same bytes"),
-        "verify": CliCommand(
-            "packages", GROUPS[1], "check that an archive, or everything installed, has the content it should have"
-        ),
-        "key": CliCommand("packages", GROUPS[1], "the keys that you sign with: create one, list them"),
+        "pack": CliCommand("packages", GROUPS[1], "pack a skill's folder into a reproducible archive"),
+        "verify": CliCommand("packages", GROUPS[1], "verify the content of an archive, or of everything that is installed"),
+        "key": CliCommand("packages", GROUPS[1], "your signing keys: create one, list them"),
         "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
-        "push": CliCommand("packages", GROUPS[1], "push a skill to an OCI registry, always the same digest"),
+        "push": CliCommand("packages", GROUPS[1], "push a skill to an OCI registry, with a reproducible digest"),
         "eval": CliCommand(
             "search",
             GROUPS[1],
             "check whether the right skill is found for a list of prompts, before and after an edit",
         ),
-        "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or say where it is"),
+        "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or print its path"),
         "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
-        "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but offer it to no model", function="switch"),
+        "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but do not offer it to models", function="switch"),
         "state": CliCommand("user_skills", GROUPS[1], "how a skill is offered: pinned, automatic, name-only, manual or off"),
         "use": CliCommand("user_skills", GROUPS[1], "offer only the skills of a set in this project; list the sets"),
         "delete": CliCommand("user_skills", GROUPS[1], "delete a user skill from the disk"),
         "run": CliCommand("run", GROUPS[2], "run a skill's script in the sandbox", takes_command_line=True),
-        "test": CliCommand("runs", GROUPS[2], "try a skill in the sandbox: its tests, its examples, its evals"),
+        "test": CliCommand("runs", GROUPS[2], "test a skill in the sandbox: its tests, examples and evals"),
         "runs": CliCommand("runs", GROUPS[2], "past runs; `runs show RUN_ID` shows one with its steps"),
         "workspace": CliCommand(
             "workspace", GROUPS[2], "run commands in a sandboxed workspace; list and remove workspaces", takes_command_line=True
         ),
-        "schedule": CliCommand("runs", GROUPS[2], "skills that run at a time, or again and again", takes_command_line=True),
-        "event": CliCommand("runs", GROUPS[2], "report an event: run the skills that wait for it"),
+        "schedule": CliCommand("runs", GROUPS[2], "scheduled runs of skills, once or repeated", takes_command_line=True),
+        "event": CliCommand("runs", GROUPS[2], "report an event, and run the skills that subscribe to it"),
         "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
-        "memories": CliCommand("agents", GROUPS[2], "what was remembered: list, search, forget"),
-        "approvals": CliCommand("access", GROUPS[2], "approvals of skills in this workspace: list, give and revoke them"),
-        "permissions": CliCommand("access", GROUPS[2], "rules about commands, and whether one is allowed, and why"),
+        "memories": CliCommand("agents", GROUPS[2], "memories: list, search, forget"),
+        "approvals": CliCommand("access", GROUPS[2], "approvals of skills in this project: list, approve and revoke them"),
+        "permissions": CliCommand("access", GROUPS[2], "rules about commands; whether one is allowed, and why"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
         "insights": CliCommand("agents", GROUPS[2], "usage of skills by day: use, failures, time, tokens, cost"),
         "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
-        "serve": CliCommand("serve", GROUPS[2], "serve the skills over HTTP: to this machine, or with keys to others"),
-        "worker": CliCommand("serve", GROUPS[2], "work for a pool of workers, with the skills of this machine"),
-        "workers": CliCommand("serve", GROUPS[2], "the workers of each pool, and the runs that wait"),
+        "serve": CliCommand("serve", GROUPS[2], "serve skills over HTTP: on this machine without keys, to others with keys"),
+        "worker": CliCommand("serve", GROUPS[2], "start a worker that executes queued runs with the skills of this machine"),
+        "workers": CliCommand("serve", GROUPS[2], "the workers of each pool, and queued runs"),
         "keys": CliCommand("access", GROUPS[3], "API keys of the server: create one with scopes, list and revoke them"),
         "webhooks": CliCommand("access", GROUPS[3], "addresses at which other services report events, each with a secret"),
-        "organisations": CliCommand("access", GROUPS[3], "who shares the server, each with skills and runs of its own"),
-        "audit": CliCommand("access", GROUPS[3], "who changed what, and who was refused"),
+        "organisations": CliCommand(
+            "access", GROUPS[3], "organisations that share the server, each with its own skills and runs"
+        ),
+        "audit": CliCommand("access", GROUPS[3], "the audit log: who changed what, and who was refused"),
         "db": CliCommand("db", GROUPS[3], "the database: status, integrity check, repair, upgrade, copy"),
-        "backup": CliCommand("db", GROUPS[3], "write all that is kept here into one file, also while a server runs"),
+        "backup": CliCommand("db", GROUPS[3], "back up all data to one file, also while a server is running"),
         "restore": CliCommand("db", GROUPS[3], "restore a backup, into either kind of database, or only verify it"),
         "environment": CliCommand(
             "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
@@ -186,8 +180,8 @@ USUAL_VERBS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 _OBJECTS_BEFORE_COLLECTION: Final = 100_000  # importing makes so many, and looking through them takes a tenth of a short run
-_ABOUT = "Find agent skills, check them, tell any model about them, run their scripts in a sandbox."
-_AFTER = "`skillyard COMMAND --help` explains a command. Exit codes: 0 fine, 1 findings or failure, 2 wrong usage."
+_ABOUT = "Find agent skills, check them, describe them to any model, run their scripts in a sandbox."
+_AFTER = "`skillyard COMMAND --help` explains a command. Exit codes: 0 success, 1 findings or failure, 2 wrong usage."
 
 
 _ONE_WORD_TOO_MANY: Final = {
@@ -285,8 +279,8 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         help="look in exactly this folder of skills and nowhere else; may be given several times, the first wins",
     )
     group.add_argument("--project", metavar="DIR", help="act as if started in this folder")
-    group.add_argument("--json", action="store_true", help="answer with one JSON document on standard output")
-    group.add_argument("--no-cache", action="store_true", help="read every skill anew and keep nothing for next time")
+    group.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    group.add_argument("--no-cache", action="store_true", help="read every skill again, without the cache")
     group.add_argument("--no-color", action="store_true", help="no colours; the variable NO_COLOR does the same")
     group.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress on standard error")
     group.add_argument("--lang", choices=LANGUAGES, help="language of help and errors: en or zh (default: that of the locale)")

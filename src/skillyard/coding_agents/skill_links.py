@@ -35,7 +35,7 @@ manual, or not in the set that its project uses."""
 
 @dataclass(frozen=True, slots=True)
 class SkillLink(WireForm):
-    """One skill in one folder of agents: the `path` it stands at, the folder it stands for, and who wanted it there.
+    """One skill in one folder of agents: its `path`, the folder that it links to or copies, and the agents that need it.
 
     `skill_id` is that of an installed skill, whose changes are followed; `digest` that of a copy when it was made.
     `left_out_by` is the set that its project uses and that does not have it: until that ends it stays withdrawn.
@@ -106,7 +106,7 @@ class SkillLinks:
         if not copies:
             whose = f" of {agent}" if agent else ""
             raise SkillNotFound(
-                f"no copy of {name!r} in a folder{whose} was edited", hint="`skillyard link` shows where skills stand, and how"
+                f"no copy of {name!r} in a folder{whose} was edited", hint="`skillyard link` lists all links and copies"
             )
         if len({tree_digest(link.path) for link in copies}) > 1:
             agents = list(dict.fromkeys(link.agents[0] for link in copies))
@@ -128,7 +128,7 @@ class SkillLinks:
             return self.edited(name, agent, project=project)
         there = [link for link in self.links(name) if agent in link.agents and not link.withdrawn and os.path.isdir(link.path)]
         if not there:
-            raise SkillNotFound(f"{agent} has no copy of {name!r}", hint="`skillyard link` lists what stands where")
+            raise SkillNotFound(f"{agent} has no copy of {name!r}", hint="`skillyard link` lists all links and copies")
         return _of_project(there, project)[0]
 
     def add(
@@ -196,11 +196,13 @@ class SkillLinks:
                 if gone is not None:
                     del links[link.path]
                     if os.path.lexists(link.path):
-                        report = replace(report, reason="only the record: something else stands there now, and stays")
+                        report = replace(report, reason="only the record: something else is there now, and stays")
                 reports.append(report)
         if not reports:
             raise SkillNotFound(
-                f"{name!r} stands in no such folder of an agent", hint="`skillyard link` lists what stands where", candidates=[]
+                f"{name!r} is in no such folder of an agent",
+                hint="`skillyard link` lists all links and copies",
+                candidates=[],
             )
         return tuple(reports)
 
@@ -289,7 +291,7 @@ class SkillLinks:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidConfiguration(
                 f"{self.path} cannot be understood: {error}",
-                hint="move it away: what stands in folders of agents stays there, and is then left alone",
+                hint="move it away: Skillyard does not replace other files in folders of agents",
                 file=str(self.path),
             ) from None
 
@@ -346,7 +348,7 @@ class _ThereAlreadyError(Exception):
 
 
 _EDITED_THERE: Final = "it was edited there; `skillyard adopt` makes a version of it, `skillyard unlink --force` removes it"
-_OF_OTHERS: Final = "another skill or file stands there, which Skillyard has not put there; move it away first"
+_OF_OTHERS: Final = "another skill or file is there that Skillyard did not create; move it away first"
 
 
 def _tried(link: SkillLink, change: Callable[[], _Done]) -> tuple[SkillLink | None, LinkReport]:
@@ -390,7 +392,7 @@ def _refresh(link: SkillLink) -> _Done:
             "the copy was edited and is left as it is; `skillyard diff --in` shows how, `skillyard adopt` makes a version of it"
         )
     if state == "foreign":
-        raise _LeftAsItIsError("something else stands there now, which Skillyard has not put there")
+        raise _LeftAsItIsError("something else is there now that Skillyard did not create")
     if link.form == "link" or tree_digest(link.source) == link.digest:
         return back, "unchanged"
     return _make(back), "updated"

@@ -117,15 +117,15 @@ class Chat:
         return await asyncio.to_thread(self.records.get, conversation_id, owner)
 
     async def list(self, owner: str, *, limit: int = 50, text: str = "") -> tuple[Conversation, ...]:
-        """The person's conversations, the last used first; with `text` those whose title or messages contain it."""
+        """The person's conversations, most recently used first; with `text` those whose title or messages contain it."""
         return await asyncio.to_thread(lambda: self.records.list(owner, limit=limit, text=text))
 
     async def waiting(self, owner: str) -> tuple[WaitingQuestion, ...]:
-        """What the person's conversations wait for, the oldest question first."""
+        """The pending requests for approval of the person's conversations, oldest first."""
         return await asyncio.to_thread(self.records.waiting, owner)
 
     async def change(self, conversation: Conversation, *, title: str | None = None, model: str | None = None) -> Conversation:
-        """Give a conversation another title, or another model for its next turns.
+        """Change the title of a conversation, or the model of its next turns.
 
         Raises:
             InvalidInput: the title is empty, or the model cannot be used.
@@ -170,7 +170,7 @@ class Chat:
         return self._runner.folder(conversation)
 
     async def workspace(self, conversation: Conversation) -> WorkspaceState:
-        """Whether a conversation has a workspace, and what goes on in it."""
+        """Whether a conversation has a workspace, and the state of its session."""
         try:
             workspace = (await asyncio.to_thread(self._runner.workspace, conversation)).workspace
         except (SandboxUnavailable, InvalidInput, FileProblem) as error:
@@ -178,7 +178,7 @@ class Chat:
         return WorkspaceState(True, None, workspace.path, workspace.is_open, workspace.working_folder, workspace.processes())
 
     async def end_session(self, conversation: Conversation) -> None:
-        """End the session of a conversation's workspace with all that runs in it; the next call begins a fresh one."""
+        """End the session of a conversation's workspace with its processes; the next call starts a new one."""
         await self._runner.end_workspace(conversation)
 
     async def delete(self, conversation: Conversation) -> None:
@@ -200,7 +200,7 @@ class Chat:
     async def send(
         self, conversation: Conversation, text: str, *, replacing: int | None = None, files: Sequence[str] = ()
     ) -> Turn:
-        """Send a message and give its turn; with `replacing` in place of the turns from that number on.
+        """Send a message and return its turn; with `replacing` it replaces the turns from that number on.
 
         `files` are names of files of the conversation that the message is about.
 
@@ -235,14 +235,14 @@ class Chat:
         return turn
 
     async def retry(self, conversation: Conversation) -> Turn:
-        """Try the newest turn once more.
+        """Retry the newest turn.
 
         Raises:
             InvalidInput: there is no turn yet.
         """
         turns = await self.turns(conversation)
         if not turns:
-            raise InvalidInput("there is no turn to retry", hint="say something first")
+            raise InvalidInput("there is no turn to retry", hint="send a message first")
         return await self._again(conversation, turns[-1], turns[-1].request)
 
     async def edit(self, conversation: Conversation, turn: Turn, text: str) -> Turn:

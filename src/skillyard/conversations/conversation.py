@@ -214,7 +214,7 @@ class Attachment(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceState(WireForm):
-    """The workspace of a conversation: whether it has one (else `reason` says why not), and what goes on in its session.
+    """The workspace of a conversation: whether it has one (else `reason` says why not), and the state of its session.
 
     `path` is the folder as commands see it, `working_folder` where the next one begins, `processes` those in the background.
     """

@@ -392,7 +392,9 @@ class SqlSnapshotRecord:
             return
         found = connection.execute(select(turns.c.state, turns.c.process).where(turns.c.id == self.turn_id)).one_or_none()
         if found is None or tuple(found) != ("running", str(ProcessIdentity.current())):
-            raise ConversationBusy("another process has gone on with the conversation", hint="what was saved before is there")
+            raise ConversationBusy(
+                "another process has gone on with the conversation", hint="what was saved before is still there"
+            )
 
     def _current(self, connection: Connection) -> str | None:
         found: str | None = connection.execute(select(run_files.c.name).where(self._own)).scalar()

@@ -342,7 +342,7 @@ def parse_command(request: str, tools: SkillTools) -> SlashCommand | None:
     if not document.metadata.user_invocable:
         raise SkillUnusable(
             f"the skill {skill.label!r} cannot be started by a person",
-            hint="ask for what you want in your own words: the model may use it",
+            hint="ask for it in your own words: the model may use it",
             status=skill.status,
             reason="user-invocable: false",
         )

@@ -93,7 +93,7 @@ class TurnRunner:
             InvalidConfiguration, InvalidPolicy: the operator's table cannot be understood.
         """
         if not conversation.settings.workspace:
-            raise SandboxUnavailable("this conversation has no workspace", hint="its settings say so: workspace is false")
+            raise SandboxUnavailable("this conversation has no workspace", hint="its settings have workspace: false")
         if conversation.id not in self._workspaces:
             folder = self.folder(conversation)
             catalog, users = self.catalog_of(conversation), conversation.folder is not None

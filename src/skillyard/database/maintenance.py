@@ -91,7 +91,7 @@ def is_usable(connection: Connection) -> bool:
 
 
 def status_of(connection: Connection, url: str) -> DatabaseStatus:
-    """Where these records, which `url` names, stand."""
+    """The status of the records at `url`."""
     revision = revision_of(connection)
     if revision is None:
         return DatabaseStatus(url, None, HEAD)

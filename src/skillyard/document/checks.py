@@ -142,7 +142,7 @@ def schema_problem(schema: dict[str, object]) -> str:
 
 
 def _refuse(address: str) -> NoReturn:
-    """Never fetch a schema from elsewhere: checking a stranger's file must not reach the network."""
+    """Never fetch a schema from elsewhere: checking an untrusted file must not use the network."""
     raise ValueError(f"`$ref` to {address} leaves the file")
 
 

@@ -1,4 +1,4 @@
-"""How much work a JSON Schema of a stranger can be: its parts are counted as often as its references lead to them.
+"""The work that an untrusted JSON Schema can cause: its parts are counted as often as references lead to them.
 
 A check takes each part of a schema for each part of a value, at most, as long as no reference leads back to where it came from.
 So the product of both bounds the time, and is computed before anything is checked: counting visits each written part once.

@@ -184,7 +184,7 @@ class _YamlReader:
         self._next()
         event, name = self._next()
         if name != "StreamEndEvent":
-            raise YamlProblem("yaml-syntax", self._line(event), "the front matter holds a second YAML document")
+            raise YamlProblem("yaml-syntax", self._line(event), "the front matter has a second YAML document")
         return root
 
     def _next(self) -> tuple[Event, str]:

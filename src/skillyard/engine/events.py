@@ -65,7 +65,7 @@ class Event:
 
     @property
     def about(self) -> dict[str, str]:
-        """What a run is told of the event, as `event` of its context."""
+        """The event in the context of a run, as its member `event`."""
         return {"type": self.type, "id": self.id, "source": self.source}
 
     def run_id(self, skill: Skill, owner: str = "") -> str:

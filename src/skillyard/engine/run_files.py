@@ -161,7 +161,7 @@ class RunFiles:
         if missing := next((upload for upload in uploads if upload not in found), None):
             shown = shorten(single_line(missing), 80)
             raise FileMissing(
-                f"there is no uploaded file {shown!r} of yours", hint="uploads are kept for a day: upload it again"
+                f"there is no uploaded file {shown!r} of yours", hint="uploads are kept for a day: upload the file again"
             )
         return found
 

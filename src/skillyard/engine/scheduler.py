@@ -41,7 +41,7 @@ class ScheduleOwners:
     organisation: str
 
     def held(self, schedules: Iterable[Schedule]) -> tuple[Schedule, ...]:
-        """The schedules as they stand now: each whose maker may not start runs any more has the reason in `held`.
+        """The current schedules; those whose maker may not start runs any more have the reason in `held`.
 
         Raises:
             DatabaseUnavailable: the keys cannot be read.

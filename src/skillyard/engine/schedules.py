@@ -159,7 +159,7 @@ class Schedule(WireForm):
         return f"run_{int(moment.timestamp() * 1e9):016x}{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
     def due(self, now: datetime) -> tuple[datetime, ...]:
-        """The moments that have come and are to be made up for, the oldest first."""
+        """The times that are due, including missed ones to run late, oldest first."""
         moments = self._passed(now)
         if self.missed == "skip":
             return tuple(moment for moment in moments if now - moment <= _LATE)
@@ -302,7 +302,7 @@ class Schedules:
         return removed
 
     def pause(self, name: str, *, paused: bool) -> Schedule:
-        """Pause a schedule, or resume it from now: moments that passed meanwhile are not made up for.
+        """Pause a schedule, or resume it from now on: times in between are skipped.
 
         Raises:
             RecordNotFound: there is none.

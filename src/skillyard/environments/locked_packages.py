@@ -407,7 +407,7 @@ def build_in_sandbox(
         try:
             result = asyncio.run(choose_backend(job.policy).run(job))
         except SandboxUnavailable as error:
-            raise unavailable(packages, "nothing here can hold a build", error.hint or error.message) from None
+            raise unavailable(packages, "no sandbox here can contain a build", error.hint or error.message) from None
     if result.status != "ok":
         output = result.stderr.decode("utf-8", "replace")
         meaning = next((meaning for pattern, meaning in reasons if pattern.search(output)), result.detail)

@@ -25,6 +25,7 @@ from skillyard.execution.run import (
     vcp_result,
     verdict,
 )
+from skillyard.execution.run_inputs import WorkFile, check_travelling, read_work_file, text_files
 from skillyard.execution.skill_call import (
     ONCE,
     RetryPolicy,
@@ -35,7 +36,6 @@ from skillyard.execution.skill_call import (
     retry_policy,
     without_credentials,
 )
-from skillyard.execution.work_files import WorkFile, check_travelling, read_work_file, text_files
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Runs skills: decides what runs and what it may do, hands it to a sandbox or a remote service, reads what comes back."""
+"""Runs skills: selects the entry and the policy, calls a sandbox or a remote service, and reads the result."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ from skillyard.execution.remote_services import (
     server_problem,
 )
 from skillyard.execution.run import Run, RunError, read_outcome, unwrapped
+from skillyard.execution.run_inputs import collect_files, work_folder
 from skillyard.execution.run_report import missing_execute, output_value, run_from_answer, run_from_outcome
 from skillyard.execution.skill_call import (
     RunRequest,
@@ -57,7 +58,6 @@ from skillyard.execution.skill_call import (
     with_defaults,
     without_credentials,
 )
-from skillyard.execution.work_files import collect_files, work_folder
 from skillyard.sandbox import (
     GrantedEnvironment,
     Job,
@@ -261,7 +261,7 @@ class Executor:
         return self._ceiling.timeout_ms
 
     async def close(self) -> None:
-        """End the sandboxes that are kept ready; later runs start their own."""
+        """Close the standby sandboxes; later runs start their own."""
         if self._pool is not None:
             await self._pool.close()
 

@@ -101,7 +101,7 @@ async def run_first_match(
         )
     matches = search_skills(index, intent, limit=limit, min_confidence=min_confidence)
     if not matches:
-        raise SkillNotFound("no skill fits that intent", hint="rephrase it, or run a skill by its name", candidates=[])
+        raise SkillNotFound("no skill matches that intent", hint="rephrase it, or run a skill by its name", candidates=[])
     skipped: dict[str, str] = {}
     for match in matches:
         outcome = await _tried(match, parameters, run)

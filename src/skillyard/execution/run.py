@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from skillyard.execution.work_files import WorkFile
+from skillyard.execution.run_inputs import WorkFile
 from skillyard.network import Contact
 from skillyard.sandbox import Limit, Status
 from skillyard.wire import WireForm, wire

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn
 from skillyard.document import UnusableSchema, schema_weight, value_weight
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError, WorkProblem
 from skillyard.execution.run import Run, RunError, new_run_id
-from skillyard.execution.work_files import WorkFile, check_travelling
+from skillyard.execution.run_inputs import WorkFile, check_travelling
 from skillyard.sandbox import Status
 from skillyard.text import shorten
 

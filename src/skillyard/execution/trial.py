@@ -96,7 +96,7 @@ _MAXIMUM: Final = 5  # differences that are named
 
 
 class NotAnExample(ValueError):
-    """What stands where an example should be cannot be run."""
+    """An entry in the place of an example cannot be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def read_example(entry: object, name: str) -> Example:
     if unknown := sorted(str(key) for key in entry.keys() - _KEYS):
         raise NotAnExample(f"it has an unknown field: {', '.join(unknown)}")
     if ("output" in entry) == bool(error):
-        raise NotAnExample("it must say either what `output` or which `error` is expected")
+        raise NotAnExample("it must have either the expected `output` or the expected `error`")
     return Example(
         name=str(entry.get("name") or name),
         input=entry["input"],

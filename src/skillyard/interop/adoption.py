@@ -144,7 +144,7 @@ def read_foreign(location: ForeignFileLocation, others: Mapping[str, str]) -> Fo
         raise FileProblem(f"the front matter of {location.shown} cannot be read", hint="put its values in quotes")
     body = (parse_document(data).body if headed else text).strip("\n") + "\n"
     if not body.strip():
-        raise FileProblem(f"{location.shown} is empty", hint="a skill needs a text that says what to do")
+        raise FileProblem(f"{location.shown} is empty", hint="a skill needs instructions")
     return ForeignFile(location, fields.texts if headed else {}, fields.values if headed else {}, body)
 
 

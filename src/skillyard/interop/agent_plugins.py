@@ -75,7 +75,7 @@ def read_agent_plugin(folder: Path) -> AgentPlugin:
         manifest = _read_object(folder, PLUGIN_JSON)
     except OSError as error:
         raise InvalidManifest(
-            f"{PLUGIN_JSON} cannot be read: {error.strerror}", hint="it lies in the plugin's folder"
+            f"{PLUGIN_JSON} cannot be read: {error.strerror}", hint="it must be in the plugin's folder"
         ) from None
     problems = list(_check_manifest(manifest))
     skills = tuple(_skills(folder, problems))
@@ -191,7 +191,7 @@ def _read_object(folder: Path, name: str) -> dict[str, object]:
     if target is None:
         raise InvalidManifest(f"{name} leads out of the plugin", hint="put the file itself there")
     if not target.is_file():  # a pipe would be read for ever
-        raise InvalidManifest(f"there is no file {name}", hint="it lies in the plugin's folder")
+        raise InvalidManifest(f"there is no file {name}", hint="it must be in the plugin's folder")
     return parse_object(read_limited(target, _LIMIT), name)
 
 

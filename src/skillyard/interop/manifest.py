@@ -277,7 +277,7 @@ def read_catalog(data: bytes, base_url: str) -> tuple[CatalogEntry, ...]:
     if isinstance(document, Mapping):
         document = next((document[key] for key in ("skills", "items", "data") if key in document), None)
     if not isinstance(document, list):
-        raise InvalidManifest("the catalog holds no list of skills", hint='write {"skills": […]}', problems=[])
+        raise InvalidManifest("the catalog has no list of skills", hint='write {"skills": […]}', problems=[])
     by_id: dict[str, CatalogEntry] = {}
     for item in document:
         entry = _entry(item, base_url) if isinstance(item, Mapping) else None

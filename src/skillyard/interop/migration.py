@@ -190,7 +190,7 @@ def _skills(folder: str | os.PathLike[str]) -> list[Path]:
     """The folders that hold a SKILL.md: the immediate ones, or the folder itself."""
     path = Path(folder)
     if not path.is_dir():
-        raise InvalidInput(f"{path} is not a folder", hint="name the folder that holds your skills: --skill-dir skills")
+        raise InvalidInput(f"{path} is not a folder", hint="name the folder of your skills: --skill-dir skills")
     if (path / "SKILL.md").exists():
         return [Path(os.path.abspath(path))]  # noqa: PTH100 # a link stays what it is called
     return sorted(below for below in path.iterdir() if (below / "SKILL.md").exists() and not below.is_symlink())

@@ -192,5 +192,5 @@ def _envelope(shape: Mapping[str, object]) -> ContainingPackage:
         at = safe_relative(at)
     above = {path[:index] for path in [*files, at] for index, char in enumerate(path) if char == "/"}
     if above & files.keys() or at in files or (at != "." and any(part.startswith(".") for part in at.split("/"))):
-        raise ValueError("its files stand in each other's way")
+        raise ValueError("its files conflict with each other")
     return ContainingPackage(at, str(shape["skill"]), files, depth, shape["made"] is True)

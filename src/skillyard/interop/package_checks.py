@@ -147,7 +147,7 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     """
     path = Path(folder)
     if not path.is_dir():
-        raise InvalidInput(f"{path} is not a folder", hint="name the folder of a package: it holds a SKILL.md")
+        raise InvalidInput(f"{path} is not a folder", hint="name the folder of a package, with a SKILL.md")
     sizes = [entry.size for entry in tree_entries(path, lenient=True) if entry.kind in ("f", "x")]
     has_scripts = (path / "scripts").is_dir()
     entry = infer_entry(path) if has_scripts else None

@@ -89,7 +89,7 @@ class Catalog(SkillCatalog):
         return self.with_permissions(self.rules()) if denying else self
 
     def with_permissions(self, permissions: Mapping[str, Permission] | Rules) -> Self:
-        """This catalog with every skill that the rules deny marked `denied`."""
+        """This catalog with every skill that the rules deny marked as `denied`."""
         from skillyard.permissions import Rules, without_denied
 
         if not isinstance(permissions, Rules):
@@ -127,7 +127,7 @@ class Catalog(SkillCatalog):
         return rerank(text, matches, reranker)[:limit] if reranker else matches
 
     def prepare_search(self, progress: Callable[[int, int], object] | None = None) -> None:
-        """Read now what the first search would read; `progress(done, total)` is called with numbers of skills."""
+        """Build the search index now, before the first search; `progress(done, total)` gets numbers of skills."""
         self._search_index().prepare(progress)
 
     def suggest_descriptions(self, cases: Iterable[TriggerCase], *, only: str | None = None) -> list[DescriptionChange]:
@@ -149,7 +149,7 @@ class Catalog(SkillCatalog):
         domain: str | None = None,
         required_keywords: Collection[str] = (),
     ) -> list[Match]:
-        """The skills whose declared triggers, keywords and description `intent` meets, the surest first.
+        """The skills whose declared triggers, keywords and description match `intent`, best first.
 
         Unlike `search` this reads nothing but front matter, and its scores are fixed sums: docs/search.md has them.
 
@@ -287,13 +287,13 @@ class Catalog(SkillCatalog):
         return await engine.run(request)
 
     def tests(self) -> CatalogTests:
-        """What tries skills out as `test` does, and keeps the results by version among the runs."""
+        """Tests of skills in the background, as `test`, with results recorded by version among the runs."""
         return self._services().tests()
 
     async def test(
         self, skill: Skill | str, *, timeout_ms: int | None = None, digest: str | None = None, install: bool = False
     ) -> TrialReport:
-        """Try a skill out in the sandbox: its `tests/`, the examples it declares, and what can be checked of its evals.
+        """Test a skill in the sandbox: its `tests/`, its examples, and the format of its evals.
 
         Raises:
             SkillNotFound, PermissionDenied, SkillUnusable: as `run`.
@@ -316,7 +316,7 @@ class Catalog(SkillCatalog):
         min_confidence: float = 0.15,
         context: Mapping[str, object] | None = None,
     ) -> IntentRun:
-        """Run the skill that fits `intent` best, of at most `limit`; the answer has its `run`, `confidence` and `matched`.
+        """Run the skill that matches `intent` best, of at most `limit`; the result has its `run`, `confidence` and `matched`.
 
         Another one is only tried when nothing of a better one was started. Skills for which a rule requires approval are
         passed over.
@@ -334,7 +334,7 @@ class Catalog(SkillCatalog):
         )
 
     async def preprocess(self, request: str, *, context: Mapping[str, object] | None = None) -> list[Preprocessed]:
-        """Run the skills of kind `preprocessor` that fit a request, before a model is called; give their runs, the best first.
+        """Run the skills of kind `preprocessor` that match a request, before a model is called; return their runs, best first.
 
         Their results are never cached. A failure of one is in its run and does not stop the others. Skills for which a rule
         requires approval do not run here: `SkillTools.preprocess` asks.
@@ -387,7 +387,7 @@ class Catalog(SkillCatalog):
         return self._services().gate(approver)
 
     def suppressions(self, *, user_only: bool = False) -> tuple[Suppression, ...]:
-        """The findings that the configuration suppresses, each until a day; with `user_only` not those of a project.
+        """The findings that the configuration suppresses, each until a date; with `user_only` without those of a project.
 
         Raises:
             InvalidConfiguration: an entry cannot be understood.
@@ -428,7 +428,7 @@ class Catalog(SkillCatalog):
         )
 
     def grants(self) -> SkillGrants:
-        """What is granted to skills here, by `[skills.NAME]` of the user's settings and by recorded consents.
+        """The packages and programs granted to skills, by `[skills.NAME]` of the user's settings and by recorded consents.
 
         Raises:
             InvalidConfiguration: a table names something that is no package or program.
@@ -446,7 +446,7 @@ class Catalog(SkillCatalog):
         authorizer: ToolAuthorizer | None = None,
         writable: Sequence[str] = (),
     ) -> Workspace:
-        """A workspace over an existing folder, as the configuration says, with the skills beside it.
+        """A workspace for an existing folder, according to the configuration, with the skills visible beside it.
 
         Its sessions see the skills that `permissions` (as for `SkillTools`) allow without asking, and what `packages` grants:
         `pypdf`, `npm:docx`, `program:qpdf`. The `authorizer` decides about calls, such as a `CommandGate` by the rules
@@ -470,7 +470,7 @@ class Catalog(SkillCatalog):
         permissions: Mapping[str, Permission] | Rules | None = None,
         authorizer: ToolAuthorizer | None = None,
     ) -> Workspaces:
-        """The workspaces of this home, one for each id, as `workspace` makes them: its `get` is for `SkillTools`.
+        """The workspaces of this home, one for each id, as `workspace` creates them; pass its `get` to `SkillTools`.
 
         Raises:
             InvalidConfiguration, InvalidPolicy, DependenciesUnavailable: as `workspace`.
@@ -481,25 +481,25 @@ class Catalog(SkillCatalog):
         return Workspaces(self.data_directory, options=options, authorizer=authorizer)
 
     def registry(self) -> Registry:
-        """The registry of this home, which installs, updates and rolls back; `refresh()` shows this catalog what it did."""
+        """The registry of this home, which installs, updates and rolls back; call `refresh()` afterwards."""
         from skillyard.registry import Registry
 
         return Registry.of(self)
 
     def memory(self) -> SqlMemoryService:
-        """The memories of this home, kept with the runs."""
+        """The memories of this home, stored with the runs."""
         return self._services().memory()
 
     def agents(self) -> AgentStore:
-        """The agents that were defined for this home, kept with the runs."""
+        """The defined agents of this home, stored with the runs."""
         return self._services().agents()
 
     def schedules(self) -> Schedules:
-        """Which skills run when, kept with the runs."""
+        """The schedules of this home, stored with the runs."""
         return self._services().schedules()
 
     def events(self) -> CatalogEvents:
-        """What happens, for the skills that wait for it: `await catalog.events().fire(Event("calendar.reminder", data))`."""
+        """Events for the skills that subscribe to them: `await catalog.events().fire(Event("calendar.reminder", data))`."""
         return self._services().events()
 
     def records(self) -> Records:
@@ -507,7 +507,7 @@ class Catalog(SkillCatalog):
         return self._services().records
 
     def insights(self) -> Insights:
-        """What becomes of skills, by day: `catalog.insights().report(by="skill")`.
+        """Usage of skills by day: `catalog.insights().report(by="skill")`.
 
         Raises:
             InvalidConfiguration: the table `[insights]` has an invalid value.

@@ -1,4 +1,4 @@
-"""What a catalog keeps open: records, approvals, the engine and its workers; each is opened when it is first used."""
+"""The services of a catalog: records, approvals, the engine and its workers; each is opened at its first use."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ class CatalogServices:
 
 
 class PromptSearch(Protocol):
-    """What prompts are tried on: a catalog."""
+    """The part of a catalog that evaluations of prompts need."""
 
     def all(self) -> Sequence[Skill]:
         """Every skill."""
@@ -240,7 +240,7 @@ class PromptSearch(Protocol):
 
 
 class CatalogTests:
-    """Tries skills out, and records each as a run: its steps are the trials, its output the report.
+    """Tests skills, and records each test as a run: its steps are the trials, its output the report.
 
     Tests are of the interface `test`, prompts of `eval`; insights count neither. Such a run ends between two trials when
     somebody has cancelled it in another process.
@@ -258,7 +258,7 @@ class CatalogTests:
         timeout_ms: int | None = None,
         install: bool = False,
     ) -> StartedRun:
-        """Begin to try a skill out in the background; the output of the run is a `TrialReport` as plain data.
+        """Start a test of a skill in the background; the output of the run is a `TrialReport` as plain data.
 
         Raises:
             PermissionDenied, SkillUnusable: it may not be used.
@@ -270,7 +270,7 @@ class CatalogTests:
     async def begin_triggers(
         self, skill: Skill, searched: PromptSearch, *, context: Mapping[str, object] | None = None
     ) -> StartedRun:
-        """Begin to try, in the background, whether the prompts in `evals/` find a skill; nothing of it is run.
+        """Start a check in the background whether the prompts in `evals/` find a skill; its scripts are not run.
 
         Each prompt is a step, with what was found for it. The output of the run is an `Evaluation` as plain data, with
         `suggestions` for its description where a prompt does not find it first.
@@ -433,7 +433,7 @@ class _Ended(Exception):
 
 
 class CatalogEvents:
-    """Fires events: what waits for one, by the event types that it declares, runs."""
+    """Fires events: the skills that declare the type of an event run."""
 
     def __init__(self, services: CatalogServices, catalog: SkillCatalog) -> None:
         self._services, self._catalog = services, catalog
@@ -463,7 +463,7 @@ class CatalogEvents:
         origin: RunOrigin | None = None,
         begin: Callable[[Awaitable[StartedRun]], Awaitable[StartedRun]] | None = None,
     ) -> tuple[FiredEvent, tuple[StartedRun, ...]]:
-        """As `fire`, without waiting; what was begun is given, too.
+        """As `fire`, without waiting; returns the started runs too.
 
         With an `asker`, which gives an approver for the id of a run, a run that must be approved waits in the queue for the
         answer. `begin` receives the start of each run, for a host that keeps track of them.
@@ -482,7 +482,7 @@ class CatalogEvents:
             if not await asyncio.to_thread(executor.can_run, skill):
                 raise NotExecutable("nothing of it can run here: models read its instructions")
             if await asyncio.to_thread(services.records.journal.states, [run_id]):
-                raise RecordExists("the event has begun this run before")
+                raise RecordExists("the event has started this run before")
             request = RunRequest(
                 skill, event.data, {**(context or {}), "event": event.about}, run_id=run_id, origin=origin or RunOrigin("event")
             )

@@ -1,4 +1,4 @@
-"""What a client is told first, what its tools are called, and how its handshake is read; nothing here needs the SDK."""
+"""The instructions for clients, the names of tools, and the handshake; nothing here needs the SDK."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,30}")
 
 
 def read_prefix(prefix: str) -> str:
-    """What stands before the name of each tool, where a client has tools of its own with these names; mostly nothing.
+    """The prefix of tool names, for clients with their own tools of these names; empty by default.
 
     Raises:
         InvalidInput: some API takes no tool of such a name.
@@ -62,7 +62,7 @@ def listed_tools(definitions: Iterable[dict[str, Any]], prefix: str) -> list[dic
 
 
 def instructions(names: Iterable[str], prefix: str = "") -> str:
-    """What a client is told first: what skills are, and the names of those there are, as many as every client shows.
+    """The instructions for a client: what skills are, and as many names of skills as every client shows.
 
     A client that looks tools up before it shows them shows this at once.
     """

@@ -26,7 +26,6 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from skillyard.errors import SkillyardError
 from skillyard.mcp import skill_resources
 from skillyard.mcp.handshake import EXTENSIONS, SERVER, instructions, listed_tools, read_prefix
-from skillyard.mcp.published_skills import INDEX_URI, ChangeAnnouncer, PublishedSkill, PublishedSkills, cut_page
 from skillyard.mcp.skill_resources import (
     FolderListing,
     FolderParams,
@@ -36,6 +35,7 @@ from skillyard.mcp.skill_resources import (
     complete_argument,
     skill_entry,
 )
+from skillyard.mcp.skill_uris import INDEX_URI, ChangeAnnouncer, PublishedSkill, PublishedSkills, cut_page
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ ToolUses = Callable[[Any, str, Mapping[str, object]], AbstractAsyncContextManage
 
 @asynccontextmanager
 async def use_of_nobody(request: object, name: str, arguments: Mapping[str, object]) -> AsyncIterator[ToolUse]:
-    """What stands around calls where the tools serve one user."""
+    """The context of calls when the tools serve one user."""
     yield ToolUse()
 
 
@@ -193,7 +193,7 @@ class SkillServer(Server[dict[str, object]]):
 
     @property
     def instructions(self) -> str | None:
-        """What a client is told first."""
+        """The instructions for a client."""
         return instructions(self.skill_names(), self.tool_prefix)
 
     @instructions.setter

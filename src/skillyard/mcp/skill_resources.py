@@ -18,7 +18,7 @@ from mcp import types
 from skillyard.catalog import media_type
 from skillyard.document import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, read_front_matter
 from skillyard.errors import FileMissing, FileProblem, SkillNotFound, SkillyardError
-from skillyard.mcp.published_skills import (
+from skillyard.mcp.skill_uris import (
     FILE_NAME_LIMIT,
     INDEX_URI,
     MAIN_FILE,

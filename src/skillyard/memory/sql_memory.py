@@ -168,7 +168,7 @@ class SqlMemoryService:
             DatabaseUnavailable: the database cannot be used.
         """
         if limit < 1 or not 0 <= threshold <= 1:
-            raise InvalidInput("recall wants a limit above 0 and a threshold from 0 to 1", hint="the defaults are 10 and 0.5")
+            raise InvalidInput("recall needs a limit above 0 and a threshold from 0 to 1", hint="the defaults are 10 and 0.5")
         terms = query_words(query)
         if not terms:
             return ()

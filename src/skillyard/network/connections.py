@@ -81,7 +81,7 @@ def denied_class(address: Address, *, private: bool) -> str | None:
 
 
 def _never_class(address: Address) -> str | None:
-    """The class of an address that no host may lead to, whoever has named it."""
+    """The class of an address that is always refused."""
     for network, name in _NEVER_NETWORKS:
         if address.version == network.version and address in network:
             return name

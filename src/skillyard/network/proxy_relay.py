@@ -64,7 +64,7 @@ async def read_proxy_request(reader: asyncio.StreamReader) -> ProxyRequest | Non
     if head.method == b"CONNECT":
         return ProxyRequest(_tunnel_end(target), True, head, parser, data.partition(_END)[2])
     if not target.lower().startswith("http://"):
-        raise MalformedProxyRequest("a proxy is asked for http://host/path, or to CONNECT host:port")
+        raise MalformedProxyRequest("a proxy request needs http://host/path, or CONNECT host:port")
     try:
         return ProxyRequest(read_destination(target), False, head, parser)
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""Work on text that strangers wrote, in helper processes that can be killed: `run_in_helper` and `run_in_helper_async`.
+"""Work on untrusted text, in helper processes that can be killed: `run_in_helper` and `run_in_helper_async`.
 
 A thread is not enough for such work: a regular expression, a parser in C or a schema check holds the interpreter's lock until
 it is done, and no thread can be ended from outside. A helper is a process of ours with a deadline and a memory limit. It is no

@@ -347,7 +347,7 @@ def read_signature(directory: Path) -> Signature | None:
     try:
         shape = json.loads(read_inside(directory, SIGNATURE_FILE, limit=_LIMIT))
         if not isinstance(shape, dict) or shape.get("version") != 1:
-            raise SignatureInvalid(f"{SIGNATURE_FILE} is of a form that is not known", hint="a newer Skillyard may know it")
+            raise SignatureInvalid(f"{SIGNATURE_FILE} is of a form that is not known", hint="a newer Skillyard may support it")
         fields = {name: _text(shape, name, form) for name, form in _FORMS.items()}
     except FileMissing:
         return None

@@ -188,7 +188,7 @@ def _refuse_ref(text: str) -> None:
     folder, _, ref = text.rpartition("@")
     if folder and ":" not in ref and Path(folder).expanduser().is_dir():
         raise InvalidSource(
-            f"{folder!r} is a folder of this machine: it is installed as it stands, and no {ref!r} is looked for in it",
+            f"{folder!r} is a folder on this machine: it is installed as it is, without looking for {ref!r}",
             hint=f"have that version in a folder of its own, and install that: git -C {folder} worktree add FOLDER {ref}",
         )
 

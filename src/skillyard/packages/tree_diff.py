@@ -156,7 +156,7 @@ _MOST_LINES: Final = 5_000  # of a file that is compared
 _SHOWN: Final = 64 * 1024  # characters of the lines of one file
 _ALL_SHOWN: Final = 512 * 1024  # characters of all files together
 
-_TRUNCATED: Final = "the lines go on; read the files themselves"
+_TRUNCATED: Final = "there are more lines; read the files themselves"
 _TOO_LONG: Final = "comparing its lines took too long; read the files themselves"
 _INLINE_LIMIT: Final = 64 * 1024
 """Of changed files, in bytes: less is compared in this process, in the bounded steps of `unified_diff`."""

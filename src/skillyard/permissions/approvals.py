@@ -1,4 +1,4 @@
-"""Approvals: the question, the approver and the answer; what was approved, for which content, and for how long.
+"""Approvals: the request, the approver and the answer; what was approved, for which content, and for how long.
 
 An approval holds for a skill's id together with the digest of its content. When a byte of the skill changes, also while
 someone is thinking about the answer, the question is put again.
@@ -40,7 +40,7 @@ _DECISIONS: Final[dict[str, Decision]] = {
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest(WireForm, camel_case=True, also=("pattern", "title")):
-    """The question whether a skill, with exactly this content, may be used in a session.
+    """A request for approval: the use of a skill, with exactly this content, in a session.
 
     `skill_name` is the skill's label: its name where that is plain, else its id. `digest` is the skill's content digest;
     `message_id` and `call_id` are the message and tool call of a chat that request it. `reason` says why, where no rule asks.
@@ -59,7 +59,7 @@ class ApprovalRequest(WireForm, camel_case=True, also=("pattern", "title")):
 
     @property
     def pattern(self) -> tuple[str, ...]:
-        """What the answer is about: `("skill/<name>",)`."""
+        """The subject of the request: `("skill/<name>",)`."""
         return (f"skill/{self.skill_name}",)
 
     @property
@@ -138,7 +138,7 @@ class Approvals:
         self._questions: dict[_QuestionKey, _Question] = {}
 
     def share(self, sessions: SqlSessionApprovals) -> None:
-        """Keep what is approved for sessions there, where other processes can read it."""
+        """Store session approvals there, where other processes can read them."""
         self._shared = sessions
 
     def asking(self, approver: Approver | CommandApprover | None) -> Approvals:
@@ -181,7 +181,7 @@ class Approvals:
         )
 
     async def permit(self, request: CommandRequest) -> None:
-        """Return when this very call of a tool may be made; asks when it is not approved for the session.
+        """Return when exactly this tool call may be made; asks when it is not approved for the session.
 
         Raises:
             ApprovalRejected: the answer was no, or nobody can be asked.
@@ -199,7 +199,7 @@ class Approvals:
             self._shared.end(session)
 
     def revoke(self, skill_id: str) -> bool:
-        """Take back every approval of the skill, in all sessions and in this workspace; False when there was none."""
+        """Revoke every approval of the skill, in all sessions and in this workspace; False when there was none."""
         had = {key for key in set(self._session) if key[1] == skill_id}
         self._session -= had
         shared = self._shared is not None and self._shared.remove(skill_id)
@@ -412,7 +412,7 @@ class SqlApprovalStore:
         self._table().put(ApprovalRecord(self.workspace, skill_id, digest, utc_now()))
 
     def remove(self, skill_id: str) -> bool:
-        """Take the skill's approval back; False when there was none."""
+        """Revoke the skill's approval; False when there was none."""
         return self._table().remove(self.workspace, skill_id)
 
     def _table(self) -> ApprovalTable:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _REASON: Final = 1000  # characters
-WRITTEN: Final = "it lies where commands of a workspace can write, so a model may have written or changed it"
+WRITTEN: Final = "commands of a workspace can write its folder, so a model may have written or changed it"
 """Why consent is asked for although no rule asks."""
 
 
@@ -65,7 +65,7 @@ class PermissionGate:
         if self.for_models and not skill.model_invocable:
             raise SkillUnusable(
                 f"The skill {skill.label!r} is kept for people to start",
-                hint="tell the person who uses you that it exists; they can start it",
+                hint="tell the user that it exists; they can start it",
                 status=skill.status,
                 reason="not for models",
             )
@@ -108,7 +108,7 @@ def unusable_skill(skill: Skill, status: Status, reason: str) -> SkillUnusable:
     """Why a skill cannot be used, and what to do instead."""
     return SkillUnusable(
         f"The skill {skill.label!r} is {status} and cannot be used: {shorten(single_line(reason), _REASON)}",
-        hint=f"use another skill; `skillyard show {skill.reference}` tells the person in charge of the skills more",
+        hint=f"use another skill; `skillyard show {skill.reference}` shows the person in charge of the skills more",
         status=status,
         reason=reason,
     )

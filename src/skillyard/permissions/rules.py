@@ -56,7 +56,7 @@ def _literal(part: str) -> str:
 
 
 class ComparisonBudget:
-    """What may be spent on the comparisons of one set of rules, in positions of patterns: about two seconds at most."""
+    """The budget for the comparisons of one set of rules, in positions of patterns: about two seconds at most."""
 
     __slots__ = ("_left",)
 
@@ -326,7 +326,7 @@ class Rules:
         return self._first(names, lambda: origins.installed(directory) if origins else None)
 
     def allowed_by_name_alone(self) -> tuple[str, ...]:
-        """The patterns of rules that allow by name alone, and so trust any skill of that name, whoever its author is."""
+        """The patterns of rules that allow by name alone, and so trust any skill of that name, of any author."""
         return tuple(
             pattern
             for selector, pattern, permission in self._ordered
@@ -362,7 +362,7 @@ def without_denied(catalog: CatalogT, rules: Rules) -> CatalogT:
 
 def _checked(pattern: str, permission: str) -> Permission:
     if permission not in _PERMISSIONS:
-        raise InvalidInput(f"the rule {pattern!r} says {permission!r}", hint="a rule says 'allow', 'ask' or 'deny'")
+        raise InvalidInput(f"the rule {pattern!r} says {permission!r}", hint="a rule is 'allow', 'ask' or 'deny'")
     return _PERMISSIONS[permission]
 
 

@@ -40,7 +40,7 @@ class ApprovalStore(Protocol):
         """Approve the skill with this content, instead of any earlier content of it."""
 
     def remove(self, skill_id: str) -> bool:
-        """Take the skill's approval back; False when there was none."""
+        """Revoke the skill's approval; False when there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,6 @@ class MemoryApprovalStore:
             self._kept[skill_id] = ApprovalRecord(self.workspace, skill_id, digest, utc_now())
 
     def remove(self, skill_id: str) -> bool:
-        """Take the skill's approval back; False when there was none."""
+        """Revoke the skill's approval; False when there was none."""
         with self._lock:
             return self._kept.pop(skill_id, None) is not None

@@ -321,7 +321,7 @@ class _HomeRestore:
             with contextlib.closing(self.home.database()) as database:
                 if self.home.versions.skills() or has_records(database):
                     raise InstallProblem(
-                        f"{self.home.home} or {database.name} is not empty", hint="--force replaces everything that is there"
+                        f"{self.home.home} or {database.name} is not empty", hint="--force replaces everything"
                     )
         self.staging.mkdir(mode=0o700)
 
@@ -345,7 +345,7 @@ class _HomeRestore:
             path = self.staging / SKILLS / LINKS / skill / sha256
             if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 raise DigestMismatch(
-                    f"what {skill} tells to fetch is not what was backed up", hint="use another backup", expected=sha256
+                    f"the kept links of {skill} are not those that were backed up", hint="use another backup", expected=sha256
                 )
 
     def put_contents(self) -> int:

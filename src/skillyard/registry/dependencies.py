@@ -270,7 +270,7 @@ def resolve_dependencies(
 
 @dataclass(frozen=True, slots=True)
 class DependencyPreview:
-    """What skills `asking` would bring `along`, or why nobody can tell (`problems`), or why that is a `refusal`."""
+    """The dependencies that `asking` skills would install, or the `problems` in finding them, or the reason of a `refusal`."""
 
     asking: frozenset[str]
     along: tuple[ComesAlong, ...] = ()
@@ -344,7 +344,7 @@ class DependencyFinder:
         except DependencyCycle as error:
             return DependencyPreview(frozenset(cast("list[str]", error.details["cycle"])), refusal=error)
         except SkillyardError as error:
-            return DependencyPreview(first, problems=(f"what it requires cannot come along: {error.message}",))
+            return DependencyPreview(first, problems=(f"its dependencies cannot be installed: {error.message}",))
         return DependencyPreview(first, tuple(_comes_along(one) for one, _ in added), problems)
 
 

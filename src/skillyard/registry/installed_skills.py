@@ -531,7 +531,7 @@ def compared_update(current: SkillVersion, found: SkillInspection | None, record
     if any(one.digest == found.digest and one.approval == "waiting" for one in recorded):
         reason = "it is here already, and waits for approval"
     if found.changed_links:
-        reason = reason or "what it tells to fetch is not what is kept: " + ", ".join(found.changed_links[:3])
+        reason = reason or "its late links are not those that are kept: " + ", ".join(found.changed_links[:3])
     before = found.powers_before or found.powers
     return PendingUpdate(
         skill_id, state, version, declared, found.declared_version, reason, found.difference,

@@ -292,7 +292,7 @@ def _mark(registry: Registry, installed: SkillVersion, listed: MirroredVersion) 
 
 
 def _withdrawal(version: SkillVersion) -> str | None:
-    """Why other registries are told to give a version up: it was yanked, or lost its approval; None for others."""
+    """Why other registries should withdraw a version: it was yanked, or lost its approval; None for others."""
     if version.yanked:
         return version.yanked_reason or ""
     lost = version.approval == "withdrawn"
@@ -362,7 +362,7 @@ class RegistryMirror:
         )
 
     def _links(self, version: SkillVersion) -> Iterator[KeptLink]:
-        """What is kept of the addresses that a version tells to fetch, without damaged copies."""
+        """The kept links of a version, without damaged copies."""
         path = self._registry.storage.versions.path(version.skill_id, version.version)
         for one in kept_links(path):
             digest = f"sha256:{one.sha256}"

@@ -480,7 +480,7 @@ class MirrorFetcher:
         if digest != listed.digest:
             raise DigestMismatch(
                 f"{skill.skill_id} {listed.version} is not what the mirror lists",
-                hint="make the mirror again; `skillyard mirror export` checks what is there",
+                hint="write the mirror again; `skillyard mirror export` checks existing packages",
                 expected=listed.digest,
                 found=digest,
             )

@@ -55,7 +55,7 @@ _LOGIN: Final = f"`docker login` or `podman login` to it, or set {_VARIABLE}=HOS
 
 
 class RegistryCredentials(NamedTuple):
-    """A user's name and password, or an `identity` token that stands for both."""
+    """A user name and password, or an `identity` token instead of both."""
 
     user: str
     password: str

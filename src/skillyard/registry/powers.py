@@ -297,7 +297,7 @@ def _needs(folder: Path, name: str, packages: tuple[str, ...]) -> set[str]:
 
 
 def _fetches(folder: Path, needs: set[str]) -> Iterator[str]:
-    """What its text tells to fetch and nothing pins, without the packages that are needs already."""
+    """The late links of its text, without packages that are needs already."""
     from skillyard.scanner.late_links import find_late_links
 
     names = {match[0].lower() for need in needs if (match := _PACKAGE.match(need))}
@@ -330,7 +330,7 @@ def _sentences(gained: Powers, before: Powers | None = None) -> Iterator[str]:
     if gained.any_tool:
         yield "no longer limits itself to tools" if before else "uses tools beyond those that it names"
     if gained.by_model:
-        yield "may be picked by a model unasked"
+        yield "may be used by a model without being asked for"
     if gained.filesystem != NO_POWERS.filesystem:
         yield f"uses the file system {gained.filesystem}" + (f", before {before.filesystem}" if before else "")
     if gained.timeout_ms:

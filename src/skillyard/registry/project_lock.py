@@ -221,7 +221,7 @@ class ProjectLock:
         return states
 
     def sync(self, registry: Registry, **options: Unpack[InstallOptions]) -> tuple[OperationResult, ...]:
-        """Install whatever is not installed as locked; a lock may be a stranger's and replaces no signer and no source.
+        """Install everything that differs from the lock; a lock is not trusted and replaces no signer and no source.
 
         Raises:
             DigestMismatch: a source no longer has the locked content.

@@ -418,7 +418,7 @@ class VersionTags:
         self._database = database
 
     def of(self, skill_id: str) -> Mapping[str, str]:
-        """The install version that each tag of a skill stands for."""
+        """The version of each tag of a skill."""
         return self.all().get(skill_id, {})
 
     def all(self) -> Mapping[str, Mapping[str, str]]:
@@ -430,7 +430,7 @@ class VersionTags:
         return tags
 
     def put(self, skill_id: str, tag: str, version: str) -> None:
-        """Let a tag stand for a version, whatever it stood for before.
+        """Set a tag to a version, replacing its previous one.
 
         Raises:
             InvalidInput: that is no tag, or there are too many.
@@ -445,7 +445,7 @@ class VersionTags:
             connection.execute(insert_or_update(connection, skill_tags, row))
 
     def remove(self, skill_id: str, tag: str) -> None:
-        """Let a tag stand for nothing; one that there is not is no error."""
+        """Remove a tag; an unknown one is no error."""
         self._require_owner(skill_id)
         with self._database.write() as connection:
             connection.execute(delete(skill_tags).where(skill_tags.c.skill_id == skill_id, skill_tags.c.tag == tag))

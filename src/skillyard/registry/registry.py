@@ -274,7 +274,7 @@ class Registry:
         theirs: bool = False,
         **options: Unpack[InstallOptions],
     ) -> InstallReport:
-        """Fetch a skill again from where it came from, and install what is there when it is something else.
+        """Fetch a skill again from its source, and install it if it has changed.
 
         Content that was rolled back from, or deprecated, is not brought back without `force`. An adopted edit follows the
         source of the version that was edited: it is kept, with a warning where that has gone on, unless `theirs` is wanted.
@@ -300,7 +300,7 @@ class Registry:
         return self._followed(self._pipeline().install(request))
 
     def pending_update(self, name: str) -> PendingUpdate:
-        """Whether there is something newer where a skill came from, and what would change; nothing is installed.
+        """Whether the source of a skill has an update, and what would change; nothing is installed.
 
         Raises:
             SkillNotFound: it is not installed.
@@ -322,7 +322,7 @@ class Registry:
         return compared_update(current, found, recorded)
 
     def kept_links(self, *, upstream: bool = False) -> tuple[KeptLinkState, ...]:
-        """How what is kept of the addresses that installed skills tell to fetch is; `upstream` asks the addresses, too."""
+        """The state of the kept links of installed skills; with `upstream` their addresses are requested too."""
         from skillyard.registry.version_files import kept_link_states
 
         serving = {version.skill_id: version.version for version in self.installed.serving().values()}
@@ -336,7 +336,7 @@ class Registry:
         return self._fetcher.mirror(str(version.origin["address"]))
 
     def _follow_publisher(self, version: SkillVersion) -> None:
-        """Take over how versions are marked where a skill came from; whoever fetches from there too learns what is wrong."""
+        """Copy the marks of versions from the source of a skill, so that other registries that fetch from here get them too."""
         if (mirror := self._mirror_of(version)) is not None:
             with contextlib.suppress(SkillyardError):
                 self.versions.follow_publisher(version, mirror)
@@ -349,7 +349,7 @@ class Registry:
         if self._pinned(skill_id):
             raise VersionPinned(
                 f"{skill_id} is pinned at version {self.storage.versions.current(skill_id)}",
-                hint=f"`skillyard pin {skill_id} --undo` lets updates go on",
+                hint=f"`skillyard pin {skill_id} --undo` allows updates again",
             )
 
     def pin(self, name: str) -> SkillVersion:
@@ -363,7 +363,7 @@ class Registry:
         return current
 
     def unpin(self, name: str) -> SkillVersion:
-        """Let updates replace the current version again; of one that is not pinned nothing is taken.
+        """Let updates replace the current version again; does nothing if it is not pinned.
 
         Raises:
             SkillNotFound: it is not installed.

@@ -281,7 +281,7 @@ class RemoteServer:
         data = self._asked("GET", "/api/v1/session")
         caller, organisation = _optional(data, "caller"), _optional(data, "organisation")
         if caller is None:
-            raise SignInRequired(f"{self.address} needs a key", hint="ask whoever runs it: `skillyard keys create` makes one")
+            raise SignInRequired(f"{self.address} needs a key", hint="ask its operator: `skillyard keys create` makes one")
         return Login(self.address, self._key, caller, organisation or "")
 
     def preview(self, archive: bytes, skill_id: str, *, version: str) -> PublishPreview:
@@ -476,7 +476,7 @@ class RemoteServer:
         if kind is not None and message is not None and status >= 400:
             if kind is SignInRequired:
                 hint = f"`skillyard login {self.address}` with a key that holds there"
-            return kind(f"{self.address}: {message}", hint=hint or "ask whoever runs that server")
+            return kind(f"{self.address}: {message}", hint=hint or "ask the operator of that server")
         if status == 413:
             return ArchiveTooLarge(f"{self.address} takes nothing so large", hint="leave out what the skill does not need")
         if 300 <= status < 400:

@@ -236,7 +236,7 @@ def _chosen(listed: list[_Listed], requested: tuple[str, ...], address: str) -> 
 
 def _check_count(count: int, address: str) -> None:
     if count > _MAX_SKILLS:
-        raise InvalidSource(f"{shown_address(address)} lists {count} skills", hint="name those you want with --skill")
+        raise InvalidSource(f"{shown_address(address)} lists {count} skills", hint="select skills with --skill")
 
 
 def _unpack(skill: _Listed, data: bytes, target: Path, into: Path, limits: PackageLimits) -> int:
@@ -268,7 +268,7 @@ class _ByteBudget:
         if self._left < 0:
             raise ArchiveTooLarge(
                 f"the skills that {shown_address(self._address)} lists come to over {self._most >> 20} MB",
-                hint="name those you want with --skill",
+                hint="select skills with --skill",
             )
 
 

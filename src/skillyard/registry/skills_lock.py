@@ -125,7 +125,7 @@ class SkillsLock:
 
     def _entry(self, name: str, value: Mapping[str, Any]) -> ForeignEntry:
         if not isinstance(value, dict):
-            raise ValueError("what it says is not an object")
+            raise ValueError("its content is not an object")
         if not isinstance(value["computedHash"], str) or not _HASH.fullmatch(value["computedHash"]):
             raise ValueError("`computedHash` is no SHA-256 of 64 hex digits: somebody has changed it")
         fields = {key: value.get(key) or "" for key in ("source", "sourceUrl", "sourceType", "skillPath", "ref")}
@@ -149,7 +149,7 @@ class SkillsLock:
             return resolve(address, names=(name,))
         if _SHORT.fullmatch(address):
             if sourceType not in ("github", ""):
-                raise ValueError("`sourceUrl` is missing, and `source` alone does not say which host has it")
+                raise ValueError("`sourceUrl` is missing, and `source` alone does not name the host")
             address = _GITHUB + address
         if sourceType in ("github", "gitlab", "git"):
             address = address if address.startswith(("git@", "ssh://")) else f"git+{address.removeprefix('git+')}"

@@ -402,7 +402,7 @@ class SourceFetcher:
         return FetchedTree(_inside(extracted.tree, source.path), _origin(source, sha256=sha256), owned=True)
 
     def _package(self, source: Source, into: Path) -> Path:
-        """The package that a stranger's manifest leads to: an archive, a SKILL.md or git by https, from a public host."""
+        """The package that an untrusted manifest leads to: an archive, a SKILL.md or git by https, from a public host."""
         if source.kind == "address":
             return self._downloaded(source, into, lists=False).tree
         if source.kind == "git" and source.address.lower().startswith("https://"):

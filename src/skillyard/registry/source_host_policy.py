@@ -279,7 +279,7 @@ _NO_KIND: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFetcher:
-    """Fetches, once, the documents and scripts that a skill tells to fetch: at most 40, of 1 MiB each, in a minute."""
+    """Fetches once the documents and scripts among a skill's late links: at most 40, of 1 MiB each, in a minute."""
 
     allow_private: bool = False
     clock: Callable[[], float] = time.monotonic

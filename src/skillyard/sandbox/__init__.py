@@ -37,7 +37,7 @@ from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_pa
 
 if TYPE_CHECKING:
     from skillyard.sandbox.folder_owners import give_back_folders
-    from skillyard.sandbox.run_lifecycle import folder_bytes
+    from skillyard.sandbox.run_job import folder_bytes
     from skillyard.sandbox.session import SandboxSession, open_session
     from skillyard.sandbox.session_preparation import ReadOnlyMount, SessionRequest
     from skillyard.sandbox.standby_sandboxes import WarmPool
@@ -82,7 +82,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "folder_owners": ("give_back_folders",),
-        "run_lifecycle": ("folder_bytes",),
+        "run_job": ("folder_bytes",),
         "session": ("SandboxSession", "open_session"),
         "session_preparation": ("ReadOnlyMount", "SessionRequest"),
         "standby_sandboxes": ("WarmPool",),

@@ -34,7 +34,7 @@ from skillyard.sandbox.preparation import (
     small_files,
 )
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, SandboxCommand
-from skillyard.sandbox.run_lifecycle import common_limits, process_limits, run_job
+from skillyard.sandbox.run_job import common_limits, process_limits, run_job
 from skillyard.sandbox.runtimes import runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits

@@ -33,7 +33,7 @@ from skillyard.sandbox.preparation import (
 )
 from skillyard.sandbox.process_launch import Descriptors
 from skillyard.sandbox.processes import descendants
-from skillyard.sandbox.run_lifecycle import (
+from skillyard.sandbox.run_job import (
     check_input,
     collected,
     common_limits,

@@ -19,7 +19,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import CERTIFICATES, OWN_FOLDER, SCRATCH, own_script, small_files
 from skillyard.sandbox.process_launch import PROXY_PORT, Identity
 from skillyard.sandbox.processes import threads_of_user
-from skillyard.sandbox.run_lifecycle import seccomp_filter
+from skillyard.sandbox.run_job import seccomp_filter
 from skillyard.sandbox.runtimes import Runtime, runtime_for
 from skillyard.sandbox.staging import StagedCopy
 

@@ -24,7 +24,7 @@ from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import PreparedRun, own_script
 from skillyard.sandbox.process_launch import Descriptors, SandboxCommand
 from skillyard.sandbox.processes import threads_of_user
-from skillyard.sandbox.run_lifecycle import common_limits, process_limits, run_job
+from skillyard.sandbox.run_job import common_limits, process_limits, run_job
 from skillyard.sandbox.runtimes import runtime_for
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits

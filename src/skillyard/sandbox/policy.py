@@ -204,7 +204,7 @@ def effective_policy(declared: Policy, ceiling: Policy) -> Policy:
 
 
 def lowered_ceiling(ceiling: Policy, settings: Mapping[str, object]) -> Policy:
-    """A user's ceiling, lowered by the `[sandbox]` table of a project, which may be a stranger's.
+    """A user's ceiling, lowered by the `[sandbox]` table of a project, which is not trusted.
 
     Raises:
         InvalidPolicy: an impossible value, or a project that grants itself its user's variables or private networks.

@@ -216,7 +216,7 @@ def read_result(data: bytes, *, limit: int) -> object:
     except UnicodeDecodeError:
         raise MalformedResult("the result is not UTF-8") from None
     except UnicodeEncodeError:
-        raise MalformedResult("the result holds a lone surrogate") from None
+        raise MalformedResult("the result has a lone surrogate") from None
     except MalformedResult:
         raise
     except RecursionError:
@@ -247,7 +247,7 @@ def _constant(name: str) -> NoReturn:
 
 def _float(text: str) -> float:
     if not math.isfinite(number := float(text)):
-        raise MalformedResult("the result holds a number that is too large")
+        raise MalformedResult("the result has a number that is too large")
     return number
 
 

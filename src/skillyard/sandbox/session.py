@@ -1,4 +1,4 @@
-"""A session: a sandbox that stays, with one program that is told over a pipe what to do, until it is closed or ended.
+"""A session: a persistent sandbox with one program that takes requests over a pipe, until it is closed or killed.
 
 What comes back from it is a stranger's: `receive` gets the bytes as they are, and the one who reads them believes nothing. The
 kernel ends a session with the process that opened it, whatever ends that process.
@@ -19,7 +19,7 @@ from skillyard.sandbox.job import SandboxBackend, Status
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.preparation import IsolationMechanism, SpawnedMechanism
 from skillyard.sandbox.processes import descendants, namespace_number, started_at
-from skillyard.sandbox.run_lifecycle import filter_files, policy_proxy, run_slot, session_quota
+from skillyard.sandbox.run_job import filter_files, policy_proxy, run_slot, session_quota
 from skillyard.sandbox.session_preparation import PreparedSession, SessionRequest, prepare_session
 from skillyard.sandbox.supervisor import SupervisedProcess
 

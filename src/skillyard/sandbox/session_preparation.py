@@ -1,4 +1,4 @@
-"""Preparation of a session: a sandbox that stays, with one program in it that does what it is told over its input.
+"""Preparation of a session: a persistent sandbox with one program that takes requests over its input.
 
 The folder of a session is shown to it as it is, writable. So is all that is given to it read-only. When this process is root,
 the session is the user that the folder belongs to: one that owns nothing else, or the one it was found with.

@@ -21,7 +21,7 @@ from skillyard.sandbox.bubblewrap import BubblewrapBackend
 from skillyard.sandbox.job import Job, SandboxBackend, SandboxResult
 from skillyard.sandbox.policy import MAXIMUM_STANDING, Policy
 from skillyard.sandbox.preparation import PreparedRun, prepare
-from skillyard.sandbox.run_lifecycle import check_input, quota_check, run_result, run_slot, sealed_files
+from skillyard.sandbox.run_job import check_input, quota_check, run_result, run_slot, sealed_files
 from skillyard.sandbox.runtimes import interpreter_for
 from skillyard.sandbox.supervisor import SupervisedProcess
 
@@ -196,7 +196,7 @@ class StandbySandboxes:
         return standby
 
     async def close(self) -> None:
-        """End everything that stands ready, and make nothing new."""
+        """Close all standby sandboxes, and start no new ones."""
         self._closed = True
         keepers = tuple(self._keepers)
         for keeper in keepers:
@@ -253,7 +253,7 @@ class WarmPool:
         return self._stock if self._stock.loop is asyncio.get_running_loop() else None
 
     async def close(self) -> None:
-        """End every sandbox that stands ready, and let later jobs run cold. On the pool's own loop."""
+        """Close every standby sandbox, and let later jobs start their own. On the pool's own loop."""
         self._closed = True
         if self._stock is not None and self._stock.loop is asyncio.get_running_loop():
             await self._stock.close()

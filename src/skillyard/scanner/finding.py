@@ -96,7 +96,7 @@ class WatchReport(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class Report(WireForm):
-    """All findings about one folder, the gravest first, and which files were read for them."""
+    """All findings about one folder, the most severe first, and the files that were read."""
 
     folder: str
     findings: tuple[Finding, ...]
@@ -115,11 +115,11 @@ class Report(WireForm):
 
     @property
     def worst(self) -> Severity | None:
-        """The gravest severity among the open findings."""
+        """The highest severity among the open findings."""
         return min((finding.severity for finding in self.open), key=SEVERITIES.index, default=None)
 
     def to_dict(self) -> dict[str, object]:
-        """The report as plain data, with the gravest severity."""
+        """The report as plain data, with the highest severity."""
         return {"folder": self.folder, "worst": self.worst} | WireForm.to_dict(self)
 
 

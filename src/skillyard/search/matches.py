@@ -150,7 +150,7 @@ def rerank(request: str, matches: Sequence[Match], reranker: Reranker) -> list[M
         if len(scores) != len(texts) and len(first) > 1:
             raise ValueError(f"{len(scores)} scores for {len(texts)} skills")
     except Exception as error:
-        _log.warning("the reranker failed, the ranking by words stands: %s", single_line(str(error)))
+        _log.warning("the reranker failed, using the ranking by words: %s", single_line(str(error)))
         return [*first, *rest]
     by_model = {at: rank for rank, at in enumerate(sorted(range(len(scores)), key=lambda at: (-scores[at], at)))}
     fused = sorted(range(len(scores)), key=lambda at: (-1 / (_SMOOTH + at) - 1 / (_SMOOTH + by_model[at]), at))

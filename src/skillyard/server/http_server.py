@@ -292,7 +292,7 @@ def serve_in_process(
     )
     server.run(sockets=[listening])
     if not server.started:
-        raise SkillyardError("the server did not start", hint="its log says why")
+        raise SkillyardError("the server did not start", hint="its log has the reason")
 
 
 def _prepare_mcp() -> None:
@@ -409,7 +409,7 @@ class _ProcessSupervisor:
             _forget_metrics(process.pid or 0)
             self._deaths = self._deaths + 1 if time.monotonic() - began < _YOUNG_S else 0
             if self._deaths >= _DEATHS:
-                raise SkillyardError("the server does not start", hint="its log says why")
+                raise SkillyardError("the server does not start", hint="its log has the reason")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop = True

@@ -72,7 +72,7 @@ class Fault(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why a request was not fulfilled; members of single codes, such as `candidates`, stand beside these."""
+    """Why a request was not fulfilled; some codes have further members, such as `candidates`."""
 
     model_config = ConfigDict(extra="allow")
 

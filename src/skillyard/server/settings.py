@@ -185,7 +185,7 @@ class OAuthSettings(NamedTuple):
 
 
 class WorkspaceLimits(NamedTuple):
-    """How many workspaces are kept of `each` caller, and how many sessions stand in one process.
+    """How many workspaces `each` caller may have, and how many sessions one process.
 
     `sessions` are those of all callers, `sessions_each` those of one.
     """

@@ -292,7 +292,7 @@ def has_scripts(files: Sequence[str]) -> bool:
 
 
 def run_advice(prefix: str = "") -> str:
-    """How scripts are run where there is no workspace; `prefix` stands before the names of the tools."""
+    """How scripts are run without a workspace; `prefix` is that of tool names."""
     return f"Run its scripts with `{prefix}run_skill`."
 
 
@@ -321,7 +321,7 @@ def skill_fingerprint(skill: Skill, body: str, files: Sequence[str]) -> str:
 
 
 def _has_plain_folder(skill: Skill) -> bool:
-    """Whether everything below the root, which a stranger may have named, is a plain word."""
+    """Whether every name below the root, which is not trusted, is a plain word."""
     below = skill.location.removeprefix(skill.root.location.rstrip("/"))
     return all(is_label(part.lstrip(".")) for part in below.split("/") if part)
 
@@ -338,7 +338,7 @@ def _file_list(files: Sequence[str]) -> str:
 
 
 def _kept_list(addresses: Sequence[str], prefix: str) -> str:
-    """What the text tells to fetch and was fetched when the skill was installed."""
+    """The kept links of the skill."""
     lines = [f"Do not fetch these: the copies that were reviewed are read with {prefix}read_skill_file, by their address:"]
     return "\n".join([*lines, *(f"- {shorten(single_line(address), 2 * _FILE_NAME)}" for address in addresses)])
 

@@ -1,4 +1,4 @@
-"""The tools a model may call, over one catalog: what they are called with, described by and remember in each session."""
+"""The tools of one catalog for a model: their calls, definitions and sessions."""
 
 from __future__ import annotations
 
@@ -114,24 +114,24 @@ class SkillTools:
 
     @property
     def workspace(self) -> Workspace | None:
-        """The workspace that all sessions work in; None without one, and where each has its own."""
+        """The workspace of all sessions; None without one, and if each session has its own."""
         workspace = self._context.workspace
         return None if callable(workspace) else workspace
 
     def skill_folder(self, skill: Skill) -> str:
-        """The folder of a skill as a model is given it: where the workspace of all sessions shows it, or its location."""
+        """The folder of a skill as models see it: its path in the workspace of all sessions, or its location."""
         return self.workspace.skill_folder(skill) if self.workspace is not None else skill.location
 
     def name_with(self, prefix: str) -> None:
-        """Name the tools with this prefix in the texts of results: a client was given their names so."""
+        """Use this prefix for the names of tools in the texts of results, as the client knows them."""
         self._context.tool_prefix = prefix
 
     def names(self) -> tuple[str, ...]:
-        """The names of the tools that something can use now; none when there is no skill."""
+        """The names of the offered tools; none when there is no skill."""
         return self._offer.names()
 
     def define(self, name: str) -> ToolDefinition:
-        """One tool as it stands now, offered or not.
+        """The current definition of one tool, offered or not.
 
         Raises:
             InvalidInput: no such tool.
@@ -150,7 +150,7 @@ class SkillTools:
     def definitions(self, dialect: Literal["mcp"], *, abp_tools: bool = False, index: bool = True) -> list[dict[str, Any]]: ...
 
     def definitions(self, dialect: Dialect = "openai", *, abp_tools: bool = False, index: bool = True) -> Any:
-        """The offered tools as the list of `tools` an API wants: `openai`, `anthropic` or `mcp`.
+        """The offered tools as the list of `tools` for an API: `openai`, `anthropic` or `mcp`.
 
         With `abp_tools` the tools that skills declare for the ABP protocol are among them, as functions of their own. Without
         `index` the description of `skill` does not list the skills: for a model whose system prompt has `prompt()`. Ask
@@ -173,7 +173,7 @@ class SkillTools:
         user: str | None = None,
         listener: CommandListener | None = None,
     ) -> ToolResult:
-        """Execute a call of a model and return the answer; never raises.
+        """Execute a model's tool call and return its result; never raises.
 
         `arguments` is the object the model sent, or its JSON text. `session` names the conversation; `message_id` and `call_id`
         go to the approver with a question, so that a dialog can stand beside the call it is about. `user` is whose
@@ -197,7 +197,7 @@ class SkillTools:
     ) -> list[dict[str, Any]]: ...
 
     async def answer(self, message: object, *, session: str | None = None, user: str | None = None) -> Any:
-        """Execute all tool calls of a model's message, and give the messages to append to the conversation after it.
+        """Execute all tool calls of a model's message, and return the messages to append to the conversation.
 
         `message` is one of OpenAI's chat completions (`answer.choices[0].message`) or the whole answer of Anthropic's client,
         or one of them as a dictionary. A call that fails is answered with what is to be done instead. A message without calls
@@ -260,7 +260,7 @@ class SkillTools:
         return text_tools_prompt(self._offer.all(declared=abp_tools), self._language)
 
     def text_calls(self, text: str) -> AbpText:
-        """The tool calls in a model's text, the blocks that are none, and the text around them; calls nothing."""
+        """Parse a model's text: its tool calls, invalid blocks, and the text around them; executes nothing."""
         from skillyard.execution import parse_abp_calls
 
         return parse_abp_calls(text)
@@ -283,7 +283,7 @@ class SkillTools:
     async def preprocess(
         self, request: str, *, session: str | None = None, message_id: str | None = None
     ) -> list[Preprocessed]:
-        """Run the skills of kind `preprocessor` that fit a request, before the model is called; give their runs, best first.
+        """Run the `preprocessor` skills that match a request, before the model is called; return their runs, best first.
 
         Skills that the rules deny do not run; where a rule says `ask`, the approver decides. A failure of one is in its run.
         """
@@ -301,7 +301,7 @@ class SkillTools:
         return await run_preprocessors(without_denied(self.access.catalog, self.access.rules), request, run=run)
 
     def may_have_written(self, skill: Skill, *, session: str | None = None) -> bool:
-        """Whether a skill lies where commands of the session can write: then its use is asked about, whatever rules say."""
+        """Whether commands of the session can write the skill's folder; then its use needs approval, whatever the rules are."""
         return self._context.may_have_written(skill, self._caller(session, None).session)
 
     def permits(self, tool: str, argument: str | None = None, *, session: str | None = None) -> bool:
@@ -318,15 +318,15 @@ class SkillTools:
         return [name for name in candidates if name in kept or self._offer.is_ours(name)]
 
     def work_in(self, session: str, folder: str | None) -> None:
-        """Make the scripts of that conversation work on the files in `folder`: they get a copy, and their changes come back."""
+        """Let the scripts of that conversation work on a copy of the files in `folder`; their changes are copied back."""
         self._context.sessions.get(session).workspace = folder
 
     def session_state(self, session: str) -> dict[str, object]:
-        """What that conversation was shown and has loaded, as plain data; `restore_session` takes it up in another process."""
+        """What that conversation was shown and has loaded, as plain data for `restore_session` in another process."""
         return self._context.sessions.get(session).to_dict()
 
     def restore_session(self, session: str, state: Mapping[str, Any]) -> None:
-        """Go on with a conversation as `session_state` described it: nothing it has is sent again."""
+        """Continue a conversation from its `session_state`: what it has loaded is not sent again."""
         self._context.sessions.get(session).restore(state, self.access.offered())
 
     async def answer_call(
@@ -337,7 +337,7 @@ class SkillTools:
         message_id: str | None = None,
         listener: CommandListener | None = None,
     ) -> tuple[ToolResult, str]:
-        """Do one call that a model wrote in text (see `text_calls`), and give its block to send back; never raises."""
+        """Execute one call that a model wrote in text (see `text_calls`), and return the block to send back; never raises."""
         caller = replace(self._caller(session, message_id, call.id), listener=listener)
         return await self._calling.call_in_text(call, caller)
 

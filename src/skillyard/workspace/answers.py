@@ -102,7 +102,7 @@ _CODES: Final = {
     "folder_gone": "file_not_found",
 }
 _SENTENCES: Final = {
-    "interrupted": "[The command was interrupted; the session goes on.]",
+    "interrupted": "[The command was interrupted; the session continues.]",
     "folder_gone": "[The working folder is gone. Nothing was executed; the next call begins in the workspace.]",
     "ended": "[The session has ended. The next call begins a fresh one; files are as they were.]",
 }

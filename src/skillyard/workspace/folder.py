@@ -315,7 +315,7 @@ _SLACK: Final = 16 * _MEBIBYTE  # that may be written before the disk is taken f
 
 
 class FolderQuota:
-    """How much a folder may hold, and the watch over that while a session stands.
+    """The quota of a folder, and its enforcement while a session is open.
 
     Nothing is deleted. What lies in the folder already may be over the quota; then only what makes it larger is stopped, so
     that a command can still delete files.
@@ -341,7 +341,7 @@ class FolderQuota:
     async def guard(
         self, channel: SessionChannel, *, busy: Callable[[], bool], current: Callable[[], SessionCall | None]
     ) -> None:
-        """Look at the folder as long as a session stands; what makes it larger than it may be is ended.
+        """Watch the folder while a session is open; a command that exceeds the quota is killed.
 
         That is the command that runs now (`current`), else what works in the background. A folder that is too large already
         may shrink. `busy` says whether somebody waits for the session.

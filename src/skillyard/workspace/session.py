@@ -414,7 +414,7 @@ class WorkspaceSession:
 
     def _shell(self, command: str) -> dict[str, object]:
         if "\0" in command:
-            raise InvalidInput("the command holds a NUL character", hint="write the command as plain text")
+            raise InvalidInput("the command has a NUL character", hint="write the command as plain text")
         if len(command.encode("utf-8", "surrogateescape")) > _LONGEST_COMMAND:
             raise InvalidInput(
                 f"the command is over {_LONGEST_COMMAND} bytes",

@@ -283,7 +283,7 @@ def _edit(arguments: dict[str, Any]) -> dict[str, object]:
         before, after = before.replace(b"\n", b"\r\n"), after.replace(b"\n", b"\r\n")
     count = data.count(before)
     if count == 0:
-        raise Refused("invalid_input", f"old_string is not in {path}", "read the file and copy the text exactly as it is there")
+        raise Refused("invalid_input", f"old_string is not in {path}", "read the file and copy the text exactly")
     if count > 1 and not everywhere:
         hint = "give more of the text around it, or set replace_all"
         raise Refused("invalid_input", f"old_string is {count} times in {path}", hint, count=count)
@@ -364,7 +364,9 @@ def _search(arguments: dict[str, Any]) -> dict[str, object]:
         expression = re.compile(arguments["pattern"], re.IGNORECASE if arguments["ignore_case"] else 0)
     except (re.error, RecursionError, OverflowError) as error:
         raise Refused(
-            "invalid_input", f"the pattern is not a regular expression: {error}", "escape what is meant as it is"
+            "invalid_input",
+            f"the pattern is not a regular expression: {error}",
+            "escape special characters that are meant literally",
         ) from None
     fits = _matcher(arguments["glob"]) if arguments["glob"] else lambda _: True
     rows: list[dict[str, object]] = []

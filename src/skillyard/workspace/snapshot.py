@@ -1,4 +1,4 @@
-"""Snapshots of a workspace's folder in a store, so that a conversation can go on at another machine with its files.
+"""Snapshots of a workspace's folder in a store, so that a conversation can continue on another machine with its files.
 
 `restore` brings what was saved elsewhere since, `save` keeps what was changed here; both move only what differs. A snapshot is
 a manifest of paths, which a `SnapshotRecord` keeps, and the content of the files in a store by digest: small files many in one

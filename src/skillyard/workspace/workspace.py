@@ -1,4 +1,4 @@
-"""A workspace: a folder, a sandboxed session over it that stays, and the tools a model works with in it.
+"""A workspace: a folder with a persistent sandboxed session, and the tools for a model.
 
 The folder is there before and after; the session is begun by the first call that needs it, and again, fresh, when it has ended.
 Every tool answers with a `WorkspaceAnswer`, whatever happens.
@@ -96,7 +96,7 @@ class Workspace:
 
     @property
     def own_paths(self) -> bool:
-        """Whether everything has its real path there, so that nothing can be shown at another one."""
+        """Whether all paths in the session are the real ones, so that nothing can be mounted elsewhere."""
         return self.path == self.folder
 
     @property
@@ -106,7 +106,7 @@ class Workspace:
 
     @property
     def is_open(self) -> bool:
-        """Whether a session stands."""
+        """Whether a session is open."""
         return self._session is not None and self._session.alive
 
     def skill_folder(self, skill: Skill) -> str:
@@ -128,7 +128,7 @@ class Workspace:
         return held is None
 
     def show(self, options: WorkspaceOptions) -> None:
-        """Let the next call work with other skills or packages; limits stay what they are.
+        """Use other skills or packages from the next call on; the limits stay.
 
         Where that is another sandbox than the one that stands, a new session takes over the working folder and the variables.
         """
@@ -171,7 +171,7 @@ class Workspace:
         stop: bool = False,
         listener: CommandListener | None = None,
     ) -> WorkspaceAnswer:
-        """Run a command in a shell that begins where the one before ended: its folder, exported variables and functions.
+        """Run a command in a shell with the folder, exported variables and functions of the previous one.
 
         `timeout` is in milliseconds. With `background` it goes on while other calls are made; the answer has its `process`.
         With `process` instead of a command: the newest output of that background process, after its end or `timeout` when one
@@ -202,7 +202,7 @@ class Workspace:
         return await self._guarded("file_read", self._files.read(file_path, offset, limit))
 
     async def file_write(self, file_path: str, content: str | bytes) -> WorkspaceAnswer:
-        """Write a file, whole: a new one, or in place of what it held. Missing folders are made."""
+        """Write a whole file, a new one or replacing the old content. Missing folders are created."""
         if not self._quota.takes(_size(content)):
             return refusal_answer("file_write", DiskFull("the workspace is full", hint="delete what is not needed"))
         return await self._guarded("file_write", self._files.write(file_path, content))
@@ -244,12 +244,12 @@ class Workspace:
         return True
 
     async def restart(self) -> None:
-        """End the session with everything in it; the next call begins a fresh one."""
+        """End the session with its processes; the next call starts a new one."""
         async with self._opening:
             await self._end_session()
 
     async def close(self) -> None:
-        """End the session and leave nothing running; the folder stays."""
+        """End the session with all its processes; the folder stays."""
         await self.restart()
 
     async def __aenter__(self) -> Self:
@@ -304,7 +304,7 @@ class Workspace:
         return any(getattr(one, "judges", True) for one in filter(None, (self._authorizer, _call_authorizer.get())))
 
     async def authorize(self, tool: str, subject: str, folder: str | None = None, content: str | None = None) -> str:
-        """Ask whether a tool may be used so in a folder (None: the working folder), in which alone it may be done.
+        """Check whether a tool call is permitted in a folder (None: the working folder); it may be executed only there.
 
         Raises:
             PermissionDenied: it may not.
@@ -427,7 +427,7 @@ class Workspace:
     async def _process(self, name: str, timeout: int | None, *, stop: bool) -> WorkspaceAnswer:
         session = self._session
         if session is None or not session.alive:
-            raise RecordNotFound("there are no background processes: no session stands", hint="start one with background")
+            raise RecordNotFound("there are no background processes: no session is running", hint="start one with background")
         if not stop:
             seconds = self._seconds(timeout) if timeout is not None else 0
             await asyncio.wait([session.background.call(name).finished], timeout=seconds)

@@ -51,7 +51,7 @@ export const enabledQuery = () =>
     queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/enabled", { signal })),
   });
 
-/** Offer skills to models, or none of them; what is said of single skills is kept. */
+/** Offer skills to models, or none of them; the states of single skills are kept. */
 export const enableSkills = (enabled: boolean) => answer(api.PUT("/api/v1/catalog/enabled", { body: { enabled } }));
 
 /** Look at the folders again. */

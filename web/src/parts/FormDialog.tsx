@@ -13,11 +13,12 @@ interface Props extends Omit<ModalProps, "onClose" | "closeButtonProps"> {
   children: ReactNode;
 }
 
+/** The question comes after the press of Escape that asks for it: the same press would answer it. */
 export function FormDialog({ close, unsaved, settled, children, ...others }: Props) {
   const [asked, setAsked] = useState(false);
   return (
     <>
-      <Dialog {...others} close={() => (unsaved ? setAsked(true) : close())}>
+      <Dialog {...others} closeOnEscape={!asked} close={() => (unsaved ? setTimeout(() => setAsked(true)) : close())}>
         {children}
       </Dialog>
       <Leaving unsaved={others.opened && unsaved} {...(settled ? { settled } : {})} />

@@ -34,20 +34,20 @@ def add_keys_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `keys`."""
     parser.add_argument(
         "action", nargs="?", choices=("list", "create", "revoke", "clients", "disconnect"), default="list",
-        help="list is the default; clients lists the programs that people let sign in, disconnect ends one",
+        help="default: list; clients lists the programs that signed in, disconnect revokes one",
     )  # fmt: skip
     parser.add_argument(
         "key",
         nargs="?",
         metavar="NAME|ID",
-        help="for create the name of the key, for revoke and disconnect an id",
+        help="for create: the name of the key; for revoke and disconnect: an id",
     )
     parser.add_argument(
         "--scope", action="extend", nargs="+", choices=_SCOPES, metavar="SCOPE",
-        help=f"for create, what the key lets somebody do: {', '.join(_SCOPES)}; admin grants everything",
+        help=f"for create: the scopes of the key: {', '.join(_SCOPES)}; admin grants everything",
     )  # fmt: skip
     parser.add_argument("--organisation", metavar="NAME", help="whose skills the key is for (default: the server's own)")
-    parser.add_argument("--expires", type=parse_lifetime, metavar="TIME", help="for create, how long it holds: 12h, 90d, 4w")
+    parser.add_argument("--expires", type=parse_lifetime, metavar="TIME", help="for create: how long it is valid: 12h, 90d, 4w")
 
 
 def keys_command(arguments: argparse.Namespace) -> int:
@@ -132,10 +132,14 @@ def _disconnect(screen: Screen, grant: OAuthGrant) -> None:
 def add_webhooks_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `webhooks`."""
     parser.add_argument("action", nargs="?", choices=("list", "create", "remove"), default="list", help="list is the default")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the source, which ends its address: github-main")
-    parser.add_argument("--event", metavar="TYPE", help="for create: what happens when it reports something, as github.push")
     parser.add_argument(
-        "--id-field", metavar="NAME", help="for create: the field of its bodies with the event's id (default: the whole body)"
+        "name", nargs="?", metavar="NAME", help="the name of the webhook, the last part of its address: github-main"
+    )
+    parser.add_argument("--event", metavar="TYPE", help="for create: the type of its events, such as github.push")
+    parser.add_argument(
+        "--id-field",
+        metavar="NAME",
+        help="for create: the field of the body with the event's id (default: a digest of the body)",
     )
     parser.add_argument("--organisation", metavar="NAME", help="whose skills run (default: the server's own)")
 
@@ -160,7 +164,7 @@ def webhooks_command(arguments: argparse.Namespace) -> int:
         if screen.as_json:
             screen.data({"removed": removed.to_dict()})
         else:
-            screen.line(f"removed {removed.name}: nothing is taken from that address any more")
+            screen.line(f"removed {removed.name}: its address accepts no more events")
     else:
         _list_webhooks(screen, store.all(arguments.organisation))
     return OK
@@ -243,13 +247,13 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
         "--older-than", type=parse_moment, metavar="TIME", help="with prune: from before 2026-01-31, or 90d ago"
     )
     parser.add_argument("--keep", type=parse_positive, metavar="N", help="with prune: all but the newest N")
-    parser.add_argument("--actor", metavar="NAME", help="only what this key or user did")
-    parser.add_argument("--action", metavar="ACTION", help="only this: install, rollback, uninstall, keys.create, …")
-    parser.add_argument("--subject", metavar="SUBJECT", help="only what this skill, key or run is about")
+    parser.add_argument("--actor", metavar="NAME", help="only actions of this key or user")
+    parser.add_argument("--action", metavar="ACTION", help="only this action: install, rollback, uninstall, keys.create, …")
+    parser.add_argument("--subject", metavar="SUBJECT", help="only about this skill, key or run")
     parser.add_argument("--outcome", choices=("success", "failed", "refused"), help="only with this outcome")
     parser.add_argument("--since", type=parse_moment, metavar="TIME", help="not before: 2026-01-31, or 7d for a week ago")
     parser.add_argument("--until", type=parse_moment, metavar="TIME", help="before: 2026-01-31, or 7d for a week ago")
-    parser.add_argument("--text", metavar="WORDS", help="only with these words in who, what, on what or where from")
+    parser.add_argument("--text", metavar="WORDS", help="only with these words in actor, action, subject or address")
     parser.add_argument(
         "--limit", type=parse_positive, default=50, metavar="N", help="at most this many (default: %(default)s)"
     )
@@ -311,7 +315,7 @@ def _show(screen: Screen, events: tuple[AuditRecord, ...]) -> None:
         ]
         screen.table(rows, header=("AT", "ACTOR", "ACTION", "SUBJECT", "OUTCOME", "FROM"), stretch=3)
     else:
-        screen.note("nothing was recorded that fits")
+        screen.note("no matching records")
 
 
 def add_approvals_arguments(parser: argparse.ArgumentParser) -> None:
@@ -419,10 +423,13 @@ def add_permissions_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the rules (the default), or check-command: whether a command is allowed, asked about or denied, and why",
     )  # fmt: skip
     parser.add_argument("call", nargs="?", metavar="COMMAND", help="for check-command: the command, path or address")
-    parser.add_argument("--tool", default="bash", metavar="TOOL", help="what it is called with (default: %(default)s)")
+    parser.add_argument("--tool", default="bash", metavar="TOOL", help="the tool that is called (default: %(default)s)")
     parser.add_argument("--agent", metavar="NAME", help="with the rules of this agent")
     parser.add_argument(
-        "--skill", action="append", metavar="NAME", help="while this skill is followed, its allowed-tools enforced; may repeat"
+        "--skill",
+        action="append",
+        metavar="NAME",
+        help="as if this skill were loaded, with its allowed-tools enforced; may be repeated",
     )
     parser.add_argument("--folder", metavar="FOLDER", help="the folder it works in (default: this one)")
 

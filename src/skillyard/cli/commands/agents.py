@@ -36,39 +36,43 @@ def add_agents_arguments(parser: argparse.ArgumentParser) -> None:
         help="%(choices)s (default: list); detected: the coding agents of this machine",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the agent's name or id")
-    parser.add_argument("--description", metavar="TEXT", help="what it is for")
+    parser.add_argument("--description", metavar="TEXT", help="its description")
     prompts = parser.add_mutually_exclusive_group()
-    prompts.add_argument("--system-prompt", metavar="TEXT", help="what its model is told before the index of its skills")
+    prompts.add_argument("--system-prompt", metavar="TEXT", help="its system prompt, before the index of its skills")
     prompts.add_argument("--system-prompt-file", metavar="FILE", help="the same from a file")
     parser.add_argument("--model", metavar="MODEL", help="for example anthropic:claude-sonnet-4-5")
     parser.add_argument(
         "--skill",
         action="append",
         metavar="NAME[@VERSION]",
-        help="a skill it has, perhaps locked to a version or a range such as ^1.2; may repeat, and replaces those it had",
+        help="a skill, optionally locked to a version or a range such as ^1.2; may be repeated; replaces the list of skills",
     )
-    parser.add_argument("--all-skills", action="store_true", help="for update: let it have every skill")
+    parser.add_argument("--all-skills", action="store_true", help="for update: give it every skill")
     parser.add_argument("--rename", metavar="NAME", help="for update: its new name")
-    parser.add_argument("--index-tokens", type=parse_positive, metavar="N", help="the budget of its index (without: 2000)")
+    parser.add_argument(
+        "--index-tokens", type=parse_positive, metavar="N", help="the token budget of its index (default: 2000)"
+    )
     parser.add_argument(
         "--tool",
         action="append",
         default=[],
         metavar="TOOL=PERMISSION",
-        help="allow, ask or deny a tool, such as bash=deny or file_write=ask; may repeat",
+        help="allow, ask or deny a tool, such as bash=deny or file_write=ask; may be repeated",
     )
     parser.add_argument(
         "--permission",
         action="append",
         default=[],
         metavar="PATTERN=PERMISSION",
-        help="allow, ask or deny skills by pattern, such as internal-*=deny; may repeat, and the first that fits holds",
+        help="allow, ask or deny skills by pattern, such as internal-*=deny; may be repeated, and the first match applies",
     )
     workspaces = parser.add_mutually_exclusive_group()
-    workspaces.add_argument("--workspace", action="store_true", default=None, help="a shell, code and files for its model")
-    workspaces.add_argument("--no-workspace", dest="workspace", action="store_false", help="none of these")
+    workspaces.add_argument(
+        "--workspace", action="store_true", default=None, help="give its model a workspace: a shell, code and files"
+    )
+    workspaces.add_argument("--no-workspace", dest="workspace", action="store_false", help="no workspace")
     parser.add_argument("--style", metavar="STYLE", choices=get_args(Style), help="for prompt: as in `skillyard prompt`")
-    parser.add_argument("--request", metavar="TEXT", help="for prompt: what a person asks; the index is ranked for it")
+    parser.add_argument("--request", metavar="TEXT", help="for prompt: a request; the index is ranked for it")
 
 
 def agents_command(arguments: argparse.Namespace) -> int:
@@ -247,15 +251,17 @@ def add_memories_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="OWNER",
         default=[],
-        help="only memories of this one: user:ID, household:ID, task:ID or group:ID; may repeat",
+        help="only memories of this owner: user:ID, household:ID, task:ID or group:ID; may be repeated",
     )
-    parser.add_argument("--tag", action="append", metavar="TAG", default=[], help="for search: only with this tag; may repeat")
+    parser.add_argument(
+        "--tag", action="append", metavar="TAG", default=[], help="for search: only with this tag; may be repeated"
+    )
     parser.add_argument(
         "--threshold",
         type=_parse_share,
         default=0.5,
         metavar="X",
-        help="for search: only what fits at least this well, 0 to 1 (default: 0.5)",
+        help="for search: the lowest score, 0 to 1 (default: 0.5)",
     )
     parser.add_argument(
         "--limit", type=parse_positive, default=20, metavar="N", help="at most this many (default: %(default)s)"
@@ -348,8 +354,8 @@ def add_insights_arguments(parser: argparse.ArgumentParser) -> None:
         "--since", type=_parse_day, metavar="DAY", help="the first day, as 2026-11-01 (default: 13 before the last)"
     )
     parser.add_argument("--until", type=_parse_day, metavar="DAY", help="the last day (default: today, in UTC)")
-    parser.add_argument("--skill", metavar="NAME", help="only what concerns this skill")
-    parser.add_argument("--unused", action="store_true", help="only what was offered and neither loaded nor run")
+    parser.add_argument("--skill", metavar="NAME", help="only this skill")
+    parser.add_argument("--unused", action="store_true", help="only skills that were offered and neither loaded nor run")
     parser.add_argument(
         "--limit", type=parse_positive, default=20, metavar="N", help="at most this many rows (default: %(default)s)"
     )

@@ -45,7 +45,7 @@ _ANSWERS: Final = {
 def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `chat`."""
     parser.add_argument(
-        "message", nargs="?", help="send this message, print the answer and exit; without it you chat line by line"
+        "message", nargs="?", help="send this message, print the answer and exit; without it the chat is interactive"
     )
     parser.add_argument(
         "--model",
@@ -53,19 +53,21 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
         help="openai:…, anthropic:…, google:… or NAME@http://ADDRESS/v1 (default: the agent's, else SKILLYARD_MODEL)",
     )
     parser.add_argument("--agent", metavar="NAME", help="an agent: its prompt, model, skills and rules")
-    parser.add_argument("--resume", metavar="ID", help="go on with this conversation; its last 6 characters are enough")
-    parser.add_argument("--last", action="store_true", help="go on with the conversation used last")
+    parser.add_argument("--resume", metavar="ID", help="continue this conversation; the last 6 characters of its id are enough")
+    parser.add_argument("--last", action="store_true", help="continue the most recent conversation")
     parser.add_argument("--list", action="store_true", help="list your conversations")
-    parser.add_argument("--file", action="append", default=[], metavar="FILE", help="give the conversation a file; repeatable")
+    parser.add_argument("--file", action="append", default=[], metavar="FILE", help="attach a file; may be repeated")
     parser.add_argument("--system", metavar="TEXT", help="the system prompt, without an agent")
-    parser.add_argument("--pin", action="append", default=[], metavar="SKILL", help="list this skill first; repeatable")
-    parser.add_argument("--no-tools", action="store_true", help="for models without functions: skills and calls in plain text")
-    parser.add_argument("--no-pictures", action="store_true", help="for models that take no pictures: only the text of files")
+    parser.add_argument("--pin", action="append", default=[], metavar="SKILL", help="list this skill first; may be repeated")
+    parser.add_argument(
+        "--no-tools", action="store_true", help="for models without function calling: skills and calls in plain text"
+    )
+    parser.add_argument("--no-pictures", action="store_true", help="for models without image input: only the text of files")
     places = parser.add_mutually_exclusive_group()
     places.add_argument(
-        "--workspace", metavar="DIR", help="let the model work in this folder of yours (default: one of the conversation's own)"
+        "--workspace", metavar="DIR", help="let the model work in this folder (default: the conversation's own folder)"
     )
-    places.add_argument("--no-workspace", action="store_true", help="no shell, code and files for the model: only skills")
+    places.add_argument("--no-workspace", action="store_true", help="no workspace: the model has skills only")
 
 
 def chat_command(arguments: argparse.Namespace) -> int:
@@ -403,7 +405,10 @@ def _arguments(value: object) -> str:
 def add_trail_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `trail`."""
     parser.add_argument(
-        "conversation", nargs="?", metavar="CONVERSATION", help="only this one; its last 6 characters are enough"
+        "conversation",
+        nargs="?",
+        metavar="CONVERSATION",
+        help="only this conversation; the last 6 characters of its id are enough",
     )
     parser.add_argument("--skill", metavar="NAME", help="only this skill, by its name or id")
     parser.add_argument("--report", action="store_true", help="each skill in all conversations, and which to look at")

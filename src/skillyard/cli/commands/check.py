@@ -273,7 +273,7 @@ def check_collisions(arguments: argparse.Namespace) -> int:
         return FAILURE if collisions else OK
     for collision in collisions:
         screen.line(f"{collision.alike:.0%}  {collision.first.id}  {collision.second.id}", style="warning")
-        screen.line(f"both say: {', '.join(collision.shared)}", indent=5)
+        screen.line(f"same in both: {', '.join(collision.shared)}", indent=5)
         screen.line(f"fix: {collision.advice}", indent=5)
     screen.note(f"{counted(len(collisions), 'collision')} among {counted(len(catalog), 'skill')}")
     return FAILURE if collisions else OK
@@ -290,7 +290,7 @@ def check_packages(arguments: argparse.Namespace) -> int:
     if not arguments.paths or arguments.fix or arguments.profile:
         raise UsageProblem("--package takes folders, no --fix and no --profile", hint="skillyard check --package FOLDER")
     screen: Screen = arguments.screen
-    hint = "name the folder of a package: it holds a SKILL.md"
+    hint = "name the folder of a package, with a SKILL.md"
     checks = [check_package(require_existing(path, hint=hint)) for path in arguments.paths]
     if screen.as_json:
         screen.data({"packages": [check.to_dict() for check in checks]})
@@ -329,19 +329,19 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         "--as",
         dest="clients",
         metavar="CLIENTS",
-        help="what these clients make of it: all, or some of "
+        help="how these clients load it: all, or some of "
         "claude,codex,gemini,opencode,qwen,copilot,cline,continue,pi,cursor,api",
     )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
     parser.add_argument(
-        "--select", metavar="RULES", help="only these rules, separated by commas; `style` stands for all that begin with it"
+        "--select", metavar="RULES", help="only these rules, separated by commas; `style` means all rules that begin with it"
     )
     parser.add_argument("--ignore", metavar="RULES", help="not these rules, written like --select")
     parser.add_argument(
         "--severity",
         choices=_SEVERITIES,
         metavar="LEVEL",
-        help=f"only findings from this severity on, any of which ends with 1: {', '.join(_SEVERITIES)}",
+        help=f"only findings of this severity or higher; any of them exits with 1: {', '.join(_SEVERITIES)}",
     )
     add_code_host_options(parser)
 

@@ -51,10 +51,10 @@ def add_to_options(parser: argparse.ArgumentParser) -> None:
         "--to",
         action="append",
         metavar=_TO,
-        help="put it into the folders of these coding agents, such as claude,codex; auto: of all on this machine",
+        help="link it into the folders of these coding agents, such as claude,codex; auto: all on this machine",
     )
-    parser.add_argument("--in-project", action="store_true", help="in the project's folders, not in those of the user")
-    parser.add_argument("--copy", action="store_true", help="as a copy, also where a link can be made (in projects always)")
+    parser.add_argument("--in-project", action="store_true", help="in the project's folders instead of the user's")
+    parser.add_argument("--copy", action="store_true", help="as a copy instead of a link (always so in projects)")
 
 
 def target_folders(arguments: argparse.Namespace) -> tuple[SkillsFolder, ...]:
@@ -95,7 +95,7 @@ def draw_links(screen: Screen, reports: Sequence[LinkReport]) -> None:
 
 def add_link_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `link`."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the skill (default: list what is linked where, and how)")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the skill (default: list all links and copies)")
     add_to_options(parser)
 
 
@@ -123,7 +123,7 @@ def add_unlink_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the skill's name or id")
     parser.add_argument("--from", dest="to", action="append", metavar=_TO, help="only from these agents (default: from all)")
     parser.add_argument("--in-project", action="store_true", help="only from the project's folders")
-    parser.add_argument("--force", action="store_true", help="also a copy that was edited")
+    parser.add_argument("--force", action="store_true", help="also an edited copy")
 
 
 def unlink_command(arguments: argparse.Namespace) -> int:
@@ -166,14 +166,14 @@ def add_connect_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `connect`."""
     _add_connection_arguments(parser)
     parser.add_argument(
-        "--url", metavar="URL", help="to a server that runs, such as http://127.0.0.1:8787/mcp (default: `skillyard mcp`)"
+        "--url", metavar="URL", help="connect to a running server, such as http://127.0.0.1:8787/mcp (default: `skillyard mcp`)"
     )
     parser.add_argument(
         "--tool-prefix",
         type=parse_tool_prefix,
         default="",
         metavar="PREFIX",
-        help="put this before the name of each tool, for an agent with a tool of its own called skill: yard_",
+        help="a prefix for the name of each tool, such as yard_, for an agent with its own tool called skill",
     )
     parser.add_argument("--set", metavar="NAME", help="serve only the skills of this set, below [sets] in skillyard.toml")
 
@@ -259,7 +259,7 @@ def draw_detected(arguments: argparse.Namespace) -> None:
     if rows:
         screen.table(rows, header=("AGENT", "PROGRAM", "FOLDER OF SKILLS", "SKILLS", "CONNECTED"), stretch=2)
     others = ", ".join(name for name, agent in known.items() if not agent.detected)
-    screen.note(f"known, and not on this machine: {others}" if others else "every agent that is known is here")
+    screen.note(f"known, and not on this machine: {others}" if others else "all known agents are on this machine")
 
 
 def _project(arguments: argparse.Namespace) -> str | None:
@@ -294,7 +294,7 @@ def _list_links(arguments: argparse.Namespace) -> int:
         rows = [(one.link.name, _state(one), one.link.form, ", ".join(one.link.agents), one.link.path) for one in checks]
         screen.table(rows, header=("SKILL", "STATE", "AS", "FOR", "PATH"), stretch=4)
     else:
-        screen.note("no skill stands in the folder of an agent; `skillyard link NAME --to auto` puts one there")
+        screen.note("no skill is linked into the folder of an agent; `skillyard link NAME --to auto` links one")
     return FAILURE if any(check.state not in ("ok", "withdrawn") for check in checks) else OK
 
 

@@ -223,21 +223,23 @@ def add_db_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("status", "upgrade", "check", "repair", "backfill", "copy"),
-        help="status shows where the records are, and ends with 1 when their tables are not up to date; upgrade updates them, "
-        "and keeps a copy of a file as it was before; check reads everything, and ends with 1 when the database is damaged; "
-        "repair puts what can be read of a damaged file into a new one and keeps the old one, while nothing else uses it; "
-        "backfill writes down installed skills that are on the disk, with their text and files, and puts their packages into "
-        "the store, when one is configured; copy brings all records into another database, those of organisations too",
+        help="status shows where the records are, and exits with 1 when their tables are out of date; upgrade updates them, "
+        "after copying a database file; check reads everything, and exits with 1 when the database is damaged; "
+        "repair recovers what can be read of a damaged file into a new one and keeps the old one, while nothing else uses it; "
+        "backfill records installed skills that are on disk, with their text and files, and puts their packages into "
+        "the store, if one is configured; copy copies all records into another database, those of organisations too",
     )
-    parser.add_argument("--organisation", metavar="NAME", help="with check and repair: of this one (default: the server's own)")
-    parser.add_argument("--to", metavar="URL", help="with copy: the other database; what it has already is not copied again")
+    parser.add_argument(
+        "--organisation", metavar="NAME", help="with check and repair: the organisation (default: the server's own)"
+    )
+    parser.add_argument("--to", metavar="URL", help="with copy: the other database; existing records are not copied again")
     parser.add_argument(
         "--to-store",
         metavar="PLACE",
         help="with copy: bring the packages, and the contents of conversations' workspaces, into this store, a folder or "
         "s3://bucket/prefix",
     )
-    parser.add_argument("--check", action="store_true", help="with copy: change nothing; end with 1 when something is missing")
+    parser.add_argument("--check", action="store_true", help="with copy: change nothing; exit with 1 when something is missing")
 
 
 def db_command(arguments: argparse.Namespace) -> int:
@@ -267,7 +269,7 @@ def _copy(arguments: argparse.Namespace) -> int:
 
     screen: Screen = arguments.screen
     if not arguments.to and not arguments.to_store:
-        raise UsageProblem("where to is not said", hint="skillyard db copy --to postgresql://user@host/skillyard")
+        raise UsageProblem("the target database is not given", hint="skillyard db copy --to postgresql://user@host/skillyard")
     moved: tuple[CopiedRecords, ...] = ()
     if arguments.to:
         data, configured = configured_database(arguments)
@@ -283,7 +285,7 @@ def _copy(arguments: argparse.Namespace) -> int:
     else:
         _show(screen, moved, packages, contents, check=arguments.check)
     if moved and not arguments.to_store and (store := _workspace_contents(arguments)) is not None:
-        screen.note(f"the contents of conversations' workspaces stay in {shown_address(store.address)}: go on with that store")
+        screen.note(f"the contents of conversations' workspaces stay in {shown_address(store.address)}: keep using that store")
     return FAILURE if (arguments.check and lacking) or (contents and contents.missing) else OK
 
 
@@ -391,7 +393,7 @@ def _report_status(screen: Screen, database: Database) -> int:
 
 def _words(status: DatabaseStatus) -> str:
     if status.newer:
-        return f"made by a newer Skillyard; this one, which knows {status.newest}, goes on to use it"
+        return f"made by a newer Skillyard; this one, which knows {status.newest}, can still use it"
     if status.current:
         return "up to date"
     if status.too_new:
@@ -405,7 +407,7 @@ _MOST_NAMED: Final = 10
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `backup`."""
     parser.add_argument("file", metavar="FILE", help="where to write it; it holds keys and records, only you may read it")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def backup_command(arguments: argparse.Namespace) -> int:
@@ -432,13 +434,13 @@ def backup_command(arguments: argparse.Namespace) -> int:
     _show_missing(screen, report.missing)
     if report.contents_in:
         screen.line(f"the contents of conversations' workspaces are not in it: they stay in {report.contents_in}")
-        screen.hint("back up that bucket by its own means, or `skillyard db copy --to-store FOLDER` brings them into a folder")
+        screen.hint("back up that bucket separately, or copy them into a folder with `skillyard db copy --to-store FOLDER`")
     return OK
 
 
 def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `restore`."""
-    parser.add_argument("file", metavar="FILE", help="what `skillyard backup` wrote; stop the server first")
+    parser.add_argument("file", metavar="FILE", help="a file written by `skillyard backup`; stop the server first")
     parser.add_argument("--force", action="store_true", help="replace everything that is there")
     parser.add_argument("--check", action="store_true", help="only read the whole backup and verify every file in it")
 
@@ -471,7 +473,7 @@ def restore_command(arguments: argparse.Namespace) -> int:
             screen.line(f"{counted(done.unplaced, 'content')} of conversations' workspaces had no place", style="warning")
             screen.hint("set `store` in [packages] of your skillyard.toml, then restore again with --force")
         if done.contents_in:
-            screen.line(f"the contents of conversations' workspaces were in {done.contents_in}: go on with that store")
+            screen.line(f"the contents of conversations' workspaces were in {done.contents_in}: keep using that store")
     return OK
 
 

@@ -45,7 +45,7 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="for allow, the proposal but for this, as the proposal writes it; may be given several times",
+        help="for allow, leave this out of the proposal, spelled as there; may be given several times",
     )
     parser.add_argument("--yes", action="store_true", help="for allow, do not ask")
     parser.add_argument(
@@ -118,7 +118,7 @@ def _allow(arguments: argparse.Namespace) -> int:
             screen.note(f"  + {word}")
         if not arguments.yes:
             if not screen.interactive or screen.as_json:
-                raise ApprovalRejected("nobody is here to agree to these packages and programs", hint="say --yes to agree")
+                raise ApprovalRejected("nobody is here to agree to these packages and programs", hint="pass --yes to agree")
             if not confirm(f"Install these and give them to {skill.name}?"):
                 raise ApprovalRejected("nothing was granted", hint="`--with NAME` grants only one of them")
     grant = _install(arguments, catalog, skill, grant)

@@ -52,7 +52,7 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
         "-y",
         "--yes",
         action="store_true",
-        help="agree to skills that come along, and when an installed one would be allowed more",
+        help="agree to required skills that are installed too, and to new powers of installed ones",
     )
     parser.add_argument(
         "--force", action="store_true", help="install over local edits, yanked content, and the same content again"
@@ -62,12 +62,12 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
     add_dependency_option(parser, "install without the skills that it requires, and whatever others require of it")
     parser.add_argument("--save", action="store_true", help="write source and digest to the project's skillyard.lock")
     parser.add_argument(
-        "--skills-lock", action="store_true", help="as --save, and begin the skills-lock.json of `npx skills` beside it"
+        "--skills-lock", action="store_true", help="like --save, and create the skills-lock.json of `npx skills` too"
     )
     add_to_options(parser)
     looking = parser.add_mutually_exclusive_group()
     looking.add_argument("--list", action="store_true", help="list the skills of the source, and install nothing")
-    looking.add_argument("--dry-run", action="store_true", help="say what would be installed and why not, and install nothing")
+    looking.add_argument("--dry-run", action="store_true", help="show what would be installed, or why not, and install nothing")
 
 
 def install_command(arguments: argparse.Namespace) -> int:
@@ -154,9 +154,9 @@ def add_update_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="update over local edits, to yanked content, and to what was rolled back from"
     )
-    parser.add_argument("--check", action="store_true", help="change nothing; end with 1 when there is an update")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 when there is an update")
     parser.add_argument(
-        "--theirs", action="store_true", help="take what the source has over an edit that was adopted; the edit stays a version"
+        "--theirs", action="store_true", help="replace an adopted edit with the version of the source; the edit stays a version"
     )
     add_accept_options(parser)
     add_finding_option(parser)
@@ -220,7 +220,7 @@ def _draw_update(screen: Screen, results: list[OperationResult], failed: list[tu
 def add_sync_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `sync`."""
     parser.add_argument(
-        "--check", "--frozen", action="store_true", help="change nothing; end with 1 when something is not as locked"
+        "--check", "--frozen", action="store_true", help="change nothing; exit with 1 when something is not as locked"
     )
     parser.add_argument("-y", "--yes", action="store_true", help="agree when a skill would be allowed more than before")
     parser.add_argument("--force", action="store_true", help="install over local edits and yanked content")
@@ -258,7 +258,7 @@ def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `rollback`."""
     parser.add_argument("name", metavar="NAME", help="the skill's name or id; one that was uninstalled comes back")
     parser.add_argument(
-        "version", nargs="?", metavar="VERSION", help="which (default: the newest usable one before the current)"
+        "version", nargs="?", metavar="VERSION", help="the version (default: the newest usable one before the current)"
     )
     parser.add_argument("--force", action="store_true", help="also to a deprecated version, or one that was changed by hand")
     add_accept_options(parser)
@@ -284,12 +284,10 @@ def add_uninstall_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the installed skill's name or id")
     parser.add_argument("--prune", action="store_true", help="delete its files too, so that `rollback` cannot bring it back")
     parser.add_argument("--force", action="store_true", help="with --prune: also files that were changed by hand")
-    parser.add_argument("--save", action="store_true", help="take it out of the project's skillyard.lock")
+    parser.add_argument("--save", action="store_true", help="remove it from the project's skillyard.lock")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before files are deleted")
     add_dependency_option(parser, "also when other skills require it")
-    parser.add_argument(
-        "--unneeded", action="store_true", help="also what came along with other skills and none requires any more"
-    )
+    parser.add_argument("--unneeded", action="store_true", help="also dependencies that no skill requires any more")
 
 
 def uninstall_command(arguments: argparse.Namespace) -> int:
@@ -440,9 +438,9 @@ def _row_history(log: InstallLog) -> tuple[str, ...]:
 def add_mark_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of both commands."""
     parser.add_argument("name", metavar="NAME", help="the skill's name or id, or NAME@VERSION")
-    parser.add_argument("version", nargs="?", metavar="VERSION", help="which (default: the current one)")
-    parser.add_argument("--reason", "--message", default="", metavar="TEXT", help="why; shown to whoever wants to use it")
-    parser.add_argument("--undo", action="store_true", help="take it back")
+    parser.add_argument("version", nargs="?", metavar="VERSION", help="the version (default: the current one)")
+    parser.add_argument("--reason", "--message", default="", metavar="TEXT", help="the reason, shown to users of the skill")
+    parser.add_argument("--undo", action="store_true", help="undo the mark")
     add_server_options(
         parser, "--on", says="what was published to this server, or with no SERVER to the usual one", optional=True
     )
@@ -464,7 +462,7 @@ def mark_command(arguments: argparse.Namespace) -> int:
     state = "yanked" if arguments.command == "yank" else "deprecated"
     screen.line(f"{version.skill_id} {version.version} is {'no longer ' if arguments.undo else ''}{state}", style="ok")
     if version.current and not arguments.undo:
-        screen.note(f"it is the current version and goes on serving; `skillyard rollback {version.skill_id}` goes back")
+        screen.note(f"it is still the current version; `skillyard rollback {version.skill_id}` goes back")
     return OK
 
 
@@ -479,5 +477,5 @@ def _mark_there(arguments: argparse.Namespace) -> int:
         return OK
     screen.line(f"{name} {label} is {'no longer ' if arguments.undo else ''}{state} on {server.address}", style="ok")
     if not arguments.undo and not serves:
-        screen.note("it is not given out any more; who has it is told by `skillyard update --check`")
+        screen.note("it is no longer available; `skillyard update --check` reports it to those who have it")
     return OK

@@ -1,4 +1,4 @@
-"""`skillyard mirror`: copy what is installed to another registry, online or offline."""
+"""`skillyard mirror`: copy installed skills to another registry, online or offline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOCATION_HELP = "a folder, s3://bucket/prefix, or the https address of either"
 def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `mirror`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    export = actions.add_parser("export", help="write what is installed here to a mirror, or bring one up to date")
+    export = actions.add_parser("export", help="write the installed skills to a mirror, or update one")
     export.add_argument(
         "target",
         metavar="TARGET",
@@ -50,15 +50,15 @@ def add_mirror_arguments(parser: argparse.ArgumentParser) -> None:
     import_parser.add_argument("--force", action="store_true", help="install over local edits")
     add_accept_options(import_parser)
     add_finding_option(import_parser)
-    sync = actions.add_parser("sync", help="make one mirror hold what another holds")
+    sync = actions.add_parser("sync", help="copy one mirror to another")
     sync.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
     sync.add_argument("target", metavar="TARGET", help="a folder, or s3://bucket/prefix")
     for action in (export, sync):
-        action.add_argument("--verify", action="store_true", help="read what is there, and copy it again when it is damaged")
-    listing = actions.add_parser("list", help="what a mirror holds")
+        action.add_argument("--verify", action="store_true", help="verify existing packages, and copy damaged ones again")
+    listing = actions.add_parser("list", help="list the content of a mirror")
     listing.add_argument("source", metavar="SOURCE", help=_LOCATION_HELP)
     for action in (export, import_parser, sync):
-        action.add_argument("--check", action="store_true", help="change nothing; end with 1 when something would change")
+        action.add_argument("--check", action="store_true", help="change nothing; exit with 1 when something would change")
     for action in (export, import_parser, sync, listing):
         action.add_argument("--skill", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
 
@@ -174,7 +174,7 @@ def _draw(screen: Screen, outcome: MirrorCopyReport) -> None:
         for name in names:
             screen.line(f"{label} {name}", style="error" if label == "damaged" else "")
     if outcome.same:
-        screen.line("the mirror holds everything already", style="ok")
+        screen.line("the mirror is up to date", style="ok")
 
 
 def _import(arguments: argparse.Namespace, catalog: Catalog) -> int:

@@ -104,7 +104,7 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
         "--signer", metavar="KEY", help="who must have signed it: ed25519:…, or a PEM file with a public key or certificate"
     )
     parser.add_argument(
-        "--upstream", action="store_true", help="also ask the addresses of kept links whether the same still stands there"
+        "--upstream", action="store_true", help="also check whether the content at the addresses of kept links has changed"
     )
 
 
@@ -123,7 +123,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
         if not Path(arguments.signer).is_file():
             raise UsageProblem(
                 f"{arguments.signer!r} is no key of a signer",
-                hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` tell it",
+                hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` print it",
             )
         from skillyard.packages.model_signature import PinnedKey
 
@@ -318,7 +318,7 @@ def sign_command(arguments: argparse.Namespace) -> int:
     else:
         screen.line(f"signed {folder}: {signature.digest}", style="ok")
         screen.line(f"by {signature.key}", indent=2)
-        screen.note("sign again after every edit; `skillyard pack` takes the signature along")
+        screen.note("sign again after every edit; `skillyard pack` includes the signature")
     return OK
 
 
@@ -396,7 +396,7 @@ def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be given several times"
     )
-    parser.add_argument("--force", action="store_true", help="replace a folder that is there already")
+    parser.add_argument("--force", action="store_true", help="replace an existing folder")
 
 
 def convert_command(arguments: argparse.Namespace) -> int:
@@ -471,7 +471,8 @@ def _migration_report(arguments: argparse.Namespace) -> MigrationReport:
     if arguments.form is None:
         if arguments.source is not None:
             raise UsageProblem(
-                "say what SOURCE holds", hint="--skill-dir DIR for old skills, --from FORM SOURCE for those of other programs"
+                "name the format of SOURCE",
+                hint="--skill-dir DIR for old skills, --from FORM SOURCE for those of other programs",
             )
         folder = arguments.skill_dir or os.environ.get("SKILLS_DIR") or "skills"
         if arguments.validate:

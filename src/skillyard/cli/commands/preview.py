@@ -95,7 +95,7 @@ def _draw_coming_along(screen: Screen, one: SkillInspection) -> None:
     """What would be installed beside it: which version, from where, who requires it, and what it may do."""
     for each in one.comes_along:
         named = " ".join(part for part in (each.skill_id, each.version) if part)
-        screen.line(f"would bring along {single_line(named)} from {single_line(each.source)}", indent=2)
+        screen.line(f"would also install {single_line(named)} from {single_line(each.source)}", indent=2)
         for sentence in each.required_by:
             screen.line(f"because {single_line(sentence)}", indent=4)
         for sentence in power_lines(each.powers):
@@ -145,7 +145,7 @@ def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def diff_command(arguments: argparse.Namespace) -> int:
-    """Show what became of the files and powers; 1 when nobody can tell."""
+    """Show the differences of files and powers; 1 when they cannot be compared."""
     from skillyard.registry import compare_skills
 
     screen: Screen = arguments.screen
@@ -238,14 +238,14 @@ def _draw_comparison(screen: Screen, found: SkillComparison, *, lines: bool) -> 
 
 def _draw_powers(screen: Screen, widened: Sequence[str] | None, narrowed: Sequence[str] | None) -> None:
     if widened is None or narrowed is None:
-        screen.note("what it may do cannot be compared: a SKILL.md cannot be read")
+        screen.note("the powers cannot be compared: a SKILL.md cannot be read")
         return
     for sentence in power_lines(widened):
         screen.line(f"wider: {single_line(sentence)}", style="warning")
     for sentence in power_lines(narrowed):
         screen.line(f"no longer: {single_line(sentence)}", style="dim")
     if not widened:
-        screen.note("it may do nothing that it might not do before")
+        screen.note("no new powers")
 
 
 def _draw_files(screen: Screen, difference: FolderDifference, *, lines: bool) -> None:

@@ -158,8 +158,8 @@ def logout_command(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"server": server, "removed": removed})
     elif removed:
-        screen.line(f"the key for {server} is forgotten here", style="ok")
-        screen.note("it still holds: `skillyard keys revoke ID` on the server ends it")
+        screen.line(f"the key for {server} was deleted here", style="ok")
+        screen.note("it is still valid: `skillyard keys revoke ID` on the server revokes it")
     else:
         screen.note(f"there is no login for {server}; `skillyard login` lists them")
     return OK if removed else FAILURE
@@ -172,7 +172,7 @@ def add_publish_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as", dest="label", default="", metavar="VERSION", help="publish it as this version (default: that of its SKILL.md)"
     )
-    parser.add_argument("--notes", default="", metavar="TEXT", help="what is new, before the list of what differs")
+    parser.add_argument("--notes", default="", metavar="TEXT", help="what is new, shown before the list of changes")
     parser.add_argument("--dry-run", action="store_true", help="show what others would see, and publish nothing")
     parser.add_argument("-y", "--yes", action="store_true", help="agree when it would be allowed more than the version there")
     add_accept_options(parser)
@@ -322,7 +322,7 @@ def _draw_preview(screen: Screen, preview: PublishPreview, notes: str) -> None:
             screen.line(single_line(f"{where} {shorten(str(finding.get('message')), 200)}"), indent=4)
     else:
         screen.line("the scanner finds nothing", indent=2)
-    for sentence in power_lines(preview.powers) or ["holds instructions only, nothing that runs"]:
+    for sentence in power_lines(preview.powers) or ["has instructions only, no scripts"]:
         screen.line(sentence, indent=2)
     if preview.widened:
         screen.line(f"more than {preview.current}: {'; '.join(power_lines(preview.widened))}", indent=2, style="warning")
@@ -361,7 +361,7 @@ def owners_command(arguments: argparse.Namespace) -> int:
         for owner in owners:
             screen.line(single_line(owner))
     else:
-        screen.note(f"{arguments.name} belongs to nobody: everybody who may change skills changes it")
+        screen.note(f"{arguments.name} has no owner: everybody who may change skills can change it")
     return OK
 
 
@@ -389,14 +389,19 @@ def _owners_here(arguments: argparse.Namespace) -> tuple[str, ...]:
 def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `approve`."""
     parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="the skill's name or id, or NAME@VERSION (default: list what waits)"
+        "name", nargs="?", metavar="NAME", help="the skill's name or id, or NAME@VERSION (default: list pending versions)"
     )
     parser.add_argument(
-        "version", nargs="?", metavar="VERSION", help="which (default: the newest that waits, with --undo the current one)"
+        "version",
+        nargs="?",
+        metavar="VERSION",
+        help="the version (default: the newest pending one, with --undo the current one)",
     )
-    parser.add_argument("--reason", "--message", default="", metavar="TEXT", help="why; kept with it, and shown to who uses it")
     parser.add_argument(
-        "--undo", action="store_true", help="withdraw the approval, or refuse what waits: it gives way to the version before"
+        "--reason", "--message", default="", metavar="TEXT", help="the reason, stored with the approval and shown to users"
+    )
+    parser.add_argument(
+        "--undo", action="store_true", help="withdraw the approval, or refuse a pending version; the previous version is used"
     )
     add_server_options(
         parser, "--on", says="on this server, or with no SERVER on the usual one (default: this machine)", optional=True
@@ -429,7 +434,7 @@ def approve_command(arguments: argparse.Namespace) -> int:
     else:
         screen.line(f"{skill_id} {label} is approved{where}", style="ok")
     if serves:
-        screen.note("it is pinned and goes on serving" if arguments.undo else "it serves now")
+        screen.note("it is pinned and stays the current version" if arguments.undo else "it is now the current version")
     elif not arguments.undo:
         screen.note("another version stays current: a newer or a pinned one")
     return OK
@@ -463,5 +468,5 @@ def _list_waiting(screen: Screen, waiting: Sequence[ListedApproval]) -> int:
             screen.line(single_line(sentence), indent=2)
         screen.line(single_line(one.refusal) if one.refusal else f"`skillyard approve {one.skill_id} {one.version}`", indent=2)
     if not waiting:
-        screen.note("nothing waits for approval")
+        screen.note("no version is waiting for approval")
     return OK

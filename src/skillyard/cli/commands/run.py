@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _HINTS: Final = {
-    "VALIDATION_FAILED": "`skillyard show {id}` tells what input it takes",
+    "VALIDATION_FAILED": "`skillyard show {id}` shows its input",
     "kind_unavailable": "`skillyard read {id}` shows its instructions, which a model can follow",
 }
 
@@ -64,7 +64,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--work",
         metavar="DIR",
-        help="a folder of yours that the script begins in, and may read and write; nothing else of yours",
+        help="a folder in which the script starts, and which it may read and write; no other files of yours",
     )
     parser.add_argument(
         "--file",
@@ -91,7 +91,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output-only",
         action="store_true",
-        help="print nothing but the output, for pipes, and end with the exit code of the script",
+        help="print only the output, for pipes, and exit with the exit code of the script",
     )
     parser.add_argument(
         "--timeout",
@@ -109,10 +109,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="waiting runs with a higher priority start first, from -100 to 100 (default: %(default)s)",
     )
-    parser.add_argument(
-        "--no-cache-result", action="store_true", help="run it again, also when the skill lets its last result be kept"
-    )
-    parser.add_argument("--verbose", action="store_true", help="also the limits that held, and who enforced each")
+    parser.add_argument("--no-cache-result", action="store_true", help="run again instead of using a cached result")
+    parser.add_argument("--verbose", action="store_true", help="also show the limits, and what enforced each")
     parser.epilog = "What follows `--` is the command line of the script: skillyard run pdf --entry scripts/x.py -- in.pdf -v"
 
 
@@ -132,7 +130,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     catalog, skill = open_skill(arguments, arguments.name)
     digest = require_consent(catalog, skill, screen)
     if work is not None:
-        screen.note(f"the script works in {work}: it may read and write the files there, and no others of yours")
+        screen.note(f"the script works in {work}: it may read and write the files there, but no other files of yours")
     running = catalog.run(
         skill,
         parameters,
@@ -193,7 +191,7 @@ def given_work(arguments: argparse.Namespace) -> str | None:
         return None
     folder: str = os.path.realpath(arguments.work)
     if not Path(folder).is_dir():
-        raise UsageProblem(f"--work {arguments.work}: there is no such folder", hint="name a folder that is there")
+        raise UsageProblem(f"--work {arguments.work}: there is no such folder", hint="name an existing folder")
     return folder
 
 

@@ -103,7 +103,7 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="STATUS",
         help=f"only runs in this state ({', '.join(_STATES)}); may be given several times",
     )
-    parser.add_argument("--schedule", metavar="NAME", help="only runs that this schedule asked for")
+    parser.add_argument("--schedule", metavar="NAME", help="only runs of this schedule")
     parser.add_argument(
         "--limit", type=parse_positive, default=20, metavar="N", help="at most this many runs (default: %(default)s)"
     )
@@ -192,15 +192,15 @@ def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=("list", "add", "show", "edit", "run", "remove", "pause", "resume", "take-over", "due"),
         default="list",
-        help="list (the default), add, show, edit, remove, pause, resume; run begins a run now and waits for it; take-over "
-        "lets one that is held go on as yours; due runs what has come due where no server does",
+        help="list (the default), add, show, edit, remove, pause, resume; run starts a run now and waits for it; take-over "
+        "continues a held schedule as yours; due runs what is due, if no server is running",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the schedule: lower-case letters, digits, dashes")
     parser.add_argument("skill", nargs="?", metavar="SKILL", help="for add: the skill's name or id, or event:TYPE")
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--cron", metavar="FIELDS", help="for add, edit: minute, hour, day, month, weekday, as '0 8 * * mon-fri'")
     when.add_argument("--at", metavar="TIME", help="for add, edit: once, as 2027-01-31T08:00")
-    parser.add_argument("--zone", metavar="NAME", help="the time zone that is meant (default: UTC)")
+    parser.add_argument("--zone", metavar="NAME", help="the time zone (default: UTC)")
     parser.add_argument(
         "--missed",
         choices=("skip", "once", "all"),
@@ -212,9 +212,9 @@ def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skill-version",
         metavar="VERSION",
-        help="for edit: the version of an installed skill that is run; `current` is the one that serves",
+        help="for edit: the version of an installed skill to run, or `current`",
     )
-    parser.add_argument("--organisation", metavar="NAME", help="of this one (default: the server's own)")
+    parser.add_argument("--organisation", metavar="NAME", help="the organisation (default: the server's own)")
 
 
 def schedule_command(arguments: argparse.Namespace) -> int:
@@ -428,13 +428,19 @@ def _text(value: object) -> str:
 def add_event_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `event`."""
     parser.add_argument(
-        "type", nargs="?", metavar="TYPE", help="what happened, as calendar.reminder; without it: what skills wait for"
+        "type",
+        nargs="?",
+        metavar="TYPE",
+        help="the type of the event, such as calendar.reminder; without it: the types that skills subscribe to",
     )
     parser.add_argument(
-        "--data", default="{}", metavar="JSON", help="what skills get as parameters: a JSON object, @FILE to read one, or -"
+        "--data",
+        default="{}",
+        metavar="JSON",
+        help="its data, the parameters of the skills: a JSON object, @FILE to read one, or -",
     )
     parser.add_argument("--id", metavar="ID", help="its id: the same event runs each skill once (default: a new one)")
-    parser.add_argument("--context", default="{}", metavar="JSON", help="who asks, as for `skillyard run`")
+    parser.add_argument("--context", default="{}", metavar="JSON", help="the context, as for `skillyard run`")
     parser.add_argument("--dry-run", action="store_true", help="only show which skills would run")
 
 
@@ -475,7 +481,7 @@ def _fire(catalog: Catalog, event: Event, context: dict[str, Any], screen: Scree
         )
     if any(run.state == "needs_approval" for run in fired.runs):
         screen.hint("call this at a terminal to be asked, or write an 'allow' rule for the skill")
-    screen.note(f"event {fired.id}" if fired.runs else f"no skill waits for {fired.type}")
+    screen.note(f"event {fired.id}" if fired.runs else f"no skill subscribes to {fired.type}")
     return OK if fired.ok else FAILURE
 
 
@@ -490,6 +496,6 @@ def _list_event_types(catalog: Catalog, screen: Screen) -> int:
     elif waiting:
         screen.table([(name, ", ".join(skills)) for name, skills in sorted(waiting.items())], header=("EVENT", "SKILLS"))
     else:
-        screen.note("no skill waits for events")
+        screen.note("no skill subscribes to events")
         screen.hint("a skill does with `triggers: {event_types: [calendar.reminder]}` in its front matter")
     return OK

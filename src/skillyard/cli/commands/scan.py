@@ -42,7 +42,7 @@ def scan_targets(arguments: argparse.Namespace) -> Iterator[Report]:
         ArchiveRefused: an archive breaks a rule.
     """
     if arguments.again and not arguments.run:
-        raise UsageProblem("--again says nothing without --run", hint="add --run")
+        raise UsageProblem("--again needs --run", hint="add --run")
     if not arguments.targets:
         catalog = open_catalog(arguments)
         yield from _each(lambda skill: catalog.scan(skill, run=arguments.run, again=arguments.again), catalog.all(), arguments)
@@ -139,11 +139,13 @@ def add_scan_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run",
         action="store_true",
-        help="also run what is in it, in a sandbox with made-up secrets and a made-up network, and report what it does",
+        help="also run its scripts and commands in a sandbox with fake secrets and a fake network, and report what they do",
     )
-    parser.add_argument("--again", action="store_true", help="with --run: run it also when the same bytes were watched before")
+    parser.add_argument(
+        "--again", action="store_true", help="with --run: run it again although the same content was watched before"
+    )
     parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF 2.1.0")
-    parser.add_argument("--rules", action="store_true", help="list what is looked for")
+    parser.add_argument("--rules", action="store_true", help="list the rules")
     add_code_host_options(parser)
 
 
@@ -229,7 +231,7 @@ def _draw(screen: Screen, report: Report, level: Severity) -> None:
             screen.line(f"why: {finding.why}", indent=4)
             screen.line(f"fix: {finding.fix}", indent=4)
         if finding.claimed is not None:
-            screen.line(f"claimed by the skill, and not taken into account: {finding.claimed}", indent=4)
+            screen.line(f"claimed by the skill, and ignored: {finding.claimed}", indent=4)
         if finding.expired is not None:
             screen.line(f"no longer {finding.expired}", indent=4)
     _note_skipped(screen, report)
@@ -248,7 +250,7 @@ def _draw_watched(screen: Screen, watched: WatchReport) -> None:
         screen.note(f"watched: {commands}, {counted(times, 'run')} in {watched.seconds:.1f} s, at {watched.at}")
         if watched.hosts:
             more = f" and {len(watched.hosts) - _SKIPPED} more" if len(watched.hosts) > _SKIPPED else ""
-            screen.note(f"it asked for these hosts: {', '.join(watched.hosts[:_SKIPPED])}{more}")
+            screen.note(f"it requested these hosts: {', '.join(watched.hosts[:_SKIPPED])}{more}")
     for missed in watched.missed[:_SKIPPED]:
         screen.note(f"not watched: {missed}")
 
@@ -257,11 +259,11 @@ def _note_skipped(screen: Screen, report: Report) -> None:
     binary = sum(skipped.reason == NOT_TEXT for skipped in report.skipped)
     others = [skipped for skipped in report.skipped if skipped.reason != NOT_TEXT]
     for skipped in others[:_SKIPPED]:
-        screen.note(f"not looked into: {report.folder.rstrip('/')}/{skipped.file}: {skipped.reason}")
+        screen.note(f"not scanned: {report.folder.rstrip('/')}/{skipped.file}: {skipped.reason}")
     if len(others) > _SKIPPED:
-        screen.note(f"not looked into: {len(others) - _SKIPPED} more in {report.folder}; --json lists them")
+        screen.note(f"not scanned: {len(others) - _SKIPPED} more in {report.folder}; --json lists them")
     if binary:
-        screen.note(f"not looked into: {counted(binary, 'file')} in {report.folder} without text")
+        screen.note(f"not scanned: {counted(binary, 'file')} in {report.folder} without text")
 
 
 def _where(report: Report, finding: Finding) -> str:
@@ -277,11 +279,11 @@ def _draw_summary(screen: Screen, reports: Sequence[Report]) -> None:
 
 
 def _nothing(reports: Sequence[Report]) -> str:
-    """That nothing was found, and how much was not looked into."""
+    """That nothing was found, and how much was not scanned."""
     reasons = [skipped.reason for report in reports for skipped in report.skipped]
     links, others = reasons.count(LINK), sum(reason not in (LINK, NOT_TEXT, NEVER_PACKED) for reason in reasons)
     missed = [counted(count, noun) for count, noun in ((links, "link"), (others, "other entry")) if count]
-    return f"nothing found in what was looked into; {' and '.join(missed)} not looked into" if missed else "nothing found"
+    return f"nothing found in what was scanned; {' and '.join(missed)} not scanned" if missed else "nothing found"
 
 
 def _draw_rules(screen: Screen) -> None:

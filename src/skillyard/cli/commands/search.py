@@ -30,7 +30,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", nargs="?", help="a request in plain words, as a user would write it")
     parser.add_argument("--intent", metavar="TEXT", help="instead: what skills declare as triggers, with their fixed scores")
     parser.add_argument("--event", metavar="TYPE", help="instead: the skills that declare this event type")
-    parser.add_argument("--source", choices=get_args(Source), help="only skills from there")
+    parser.add_argument("--source", choices=get_args(Source), help="only skills of this source")
     parser.add_argument("--tag", help="only skills with this tag or keyword")
     parser.add_argument("--domain", help="only skills of this domain; with --intent it counts a tenth instead")
     parser.add_argument("--permission", choices=("allow", "ask"), help="only skills that the rules allow, or ask about")
@@ -45,7 +45,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         type=_share,
         default=None,
         metavar="X",
-        help="leave out what is less sure (0 to 1; default: nothing)",
+        help="leave out matches below this confidence (0 to 1; default: none)",
     )
     parser.add_argument(
         "--disclosure",
@@ -56,14 +56,14 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at", metavar="ADDRESS", help="instead of here: in the ARD catalog (ai-catalog.json) of a site or server"
     )
-    parser.add_argument("--explain", action="store_true", help="show what each reason weighs in the request")
+    parser.add_argument("--explain", action="store_true", help="show the weight of each reason")
 
 
 def search_command(arguments: argparse.Namespace) -> int:
     """Search the usable skills; exit code 1 when none has anything of the request, 2 when a root is missing besides."""
     requests = [text for text in (arguments.query, arguments.intent, arguments.event) if text is not None]
     if len(requests) != 1 or not requests[0].strip():
-        raise UsageProblem("search wants one request", hint='give it in plain words: skillyard search "merge two PDF files"')
+        raise UsageProblem("search takes one request", hint='give it in plain words: skillyard search "merge two PDF files"')
     if arguments.at is not None:
         return _search_there(arguments, requests[0])
     catalog = open_catalog(arguments)
@@ -77,7 +77,7 @@ def search_command(arguments: argparse.Namespace) -> int:
         _show(screen, matches, arguments, more=more)
         note_withdrawn(screen, catalog, [match.skill for match in matches])
     else:
-        screen.note(f"none of {counted(len(catalog), 'skill')} fits; try other words")
+        screen.note(f"none of {counted(len(catalog), 'skill')} matches; try other words")
     if matches:
         return OK
     if missing_root(arguments, catalog) is not None:
@@ -104,7 +104,7 @@ def _search_there(arguments: argparse.Namespace, text: str) -> int:
         screen.table(rows, header=("SKILL", "FITS", "DESCRIPTION"), stretch=None if arguments.wide else 2)
         screen.note(f"skillyard install {arguments.at} --skill {found[0].key}")
     else:
-        screen.note("nothing there fits; try other words")
+        screen.note("no matches there; try other words")
     return OK if found else FAILURE
 
 
@@ -156,9 +156,9 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
             marks=[[field.partition(":")[2] for field in match.matched] for match in matches],
         )
     if matches[0].none_may_fit:
-        screen.note("these are the nearest; perhaps none is meant for this")
+        screen.note("these are the nearest skills; perhaps none of them is the right one")
     elif not matches[0].sure:
-        screen.note("one of these may be meant, and it is not sure which")
+        screen.note("one of these is probably right, but it is not clear which")
     if more:
         screen.note(f"there are more: --page {arguments.page + 1}")
 
@@ -192,12 +192,18 @@ def add_eval_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("triggers",), help="what to evaluate")
     parser.add_argument("file", metavar="FILE", help="prompts with the skill expected, as JSON, JSON lines or YAML")
     parser.add_argument(
-        "--skill", metavar="NAME", help="the skill that `should_trigger` speaks of (default: whose folder it is)"
+        "--skill", metavar="NAME", help="the skill that `should_trigger` refers to (default: the one of the folder)"
     )
-    parser.add_argument("--against", metavar="FILE", help="an earlier answer of --json: exit 1 when anything became worse")
-    parser.add_argument("--at-least", type=_share, metavar="X", help="exit 1 when the share of first hits is below (0 to 1)")
+    parser.add_argument("--against", metavar="FILE", help="an earlier output of --json; exit with 1 when anything became worse")
     parser.add_argument(
-        "--alarm", type=_share, default=0.3, metavar="X", help="confidence that is a false alarm (default: %(default)s)"
+        "--at-least", type=_share, metavar="X", help="exit with 1 when the share of first hits is below this (0 to 1)"
+    )
+    parser.add_argument(
+        "--alarm",
+        type=_share,
+        default=0.3,
+        metavar="X",
+        help="the confidence from which a wrong match is a false alarm (default: %(default)s)",
     )
     parser.add_argument(
         "--suggest", action="store_true", help="propose descriptions that find more of the held-out prompts; writes nothing"

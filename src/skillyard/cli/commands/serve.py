@@ -139,7 +139,7 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_tool_prefix,
         default="",
         metavar="PREFIX",
-        help="put this before the name of each tool, for a client with a tool of its own called skill: yard_",
+        help="a prefix for the name of each tool, such as yard_, for a client with its own tool called skill",
     )
     parser.add_argument("--set", metavar="NAME", help="serve only the skills of this set, whichever the project uses")
     parser.add_argument("--no-watch", action="store_true", help="do not announce changes in the skill folders")
@@ -158,7 +158,7 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="with --workspace: let it write what is held back in a project, such as .vscode; may be given several times",
+        help="with --workspace: allow writing files that are held back in a project, such as .vscode; may be repeated",
     )
 
 
@@ -196,7 +196,7 @@ def _workspace(catalog: Catalog, arguments: argparse.Namespace) -> Workspace | N
         return None
     if not Path(arguments.workspace).is_dir():
         message = f"--workspace {arguments.workspace}: there is no such folder"
-        raise UsageProblem(message, hint="name a folder that is there, or make it first")
+        raise UsageProblem(message, hint="name an existing folder, or create it first")
     return catalog.workspace(arguments.workspace, packages=arguments.packages, writable=arguments.writable)
 
 
@@ -205,22 +205,22 @@ _OPTION_VARIABLES: Final = {"database_url": "SKILLYARD_DATABASE_URL", "store": "
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `serve`."""
-    parser.add_argument("--host", default="127.0.0.1", help="an address to listen on; others than this machine's own need keys")
-    parser.add_argument("--port", type=parse_port, default=8787, help="0 is any free one (default: %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; all but loopback addresses need keys")
+    parser.add_argument("--port", type=parse_port, default=8787, help="the port; 0 is any free one (default: %(default)s)")
     parser.add_argument("--require-keys", action="store_true", help="require a key from users of this machine too")
     parser.add_argument(
         "--allowed-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="a name that clients call this server by; repeatable",
+        help="a host name of this server; may be repeated",
     )
     parser.add_argument(
         "--trusted-proxy",
         action="append",
         default=[],
         metavar="CIDR",
-        help="a proxy, or the network it is in, whose X-Forwarded-For and X-Forwarded-Proto are believed; repeatable",
+        help="a proxy, or its network, whose X-Forwarded-For and X-Forwarded-Proto are trusted; may be repeated",
     )
     parser.add_argument(
         "--workers", type=parse_positive, default=1, metavar="N", help="serve in N processes (default: %(default)s)"
@@ -234,7 +234,7 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         choices=("local", "procrastinate"),
-        help="where runs work: in this process, or with `skillyard worker` over PostgreSQL (default: as configured, local)",
+        help="where runs execute: in this process, or by `skillyard worker` over PostgreSQL (default: as configured, local)",
     )
     parser.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="what is written for each request (default: text)"
@@ -244,14 +244,14 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_positive,
         default=30,
         metavar="SECONDS",
-        help="when told to stop, give requests and runs this long to end (default: %(default)s)",
+        help="on shutdown, how long requests and runs may take to end (default: %(default)s)",
     )
     parser.add_argument(
         "--drain",
         type=float,
         default=0,
         metavar="SECONDS",
-        help="when told to stop, first go on for this long and only report at /readyz that it stops (default: 0)",
+        help="on shutdown, first keep serving for this long while /readyz fails (default: 0)",
     )
 
 
@@ -351,22 +351,24 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="work for this pool, may be given several times (default: the pool of all runs, where they go through the queue)",
+        help="the pool to work for, may be given several times (default: the pool of all runs, if they are queued)",
     )
     parser.add_argument(
-        "--concurrency", type=parse_positive, default=1, metavar="N", help="so many runs at once (default: %(default)s)"
+        "--concurrency", type=parse_positive, default=1, metavar="N", help="the number of runs at once (default: %(default)s)"
     )
     parser.add_argument(
         "--grace",
         type=parse_positive,
         default=600,
         metavar="SECONDS",
-        help="when told to stop, give the runs this long to end (default: %(default)s)",
+        help="on shutdown, how long runs may take to end (default: %(default)s)",
     )
     whose = parser.add_mutually_exclusive_group()
-    whose.add_argument("--organisation", metavar="NAME", help="for the runs of this one (default: the server's own)")
     whose.add_argument(
-        "--all-organisations", action="store_true", help="for the runs of every one, also of those to come; they take turns"
+        "--organisation", metavar="NAME", help="the organisation whose runs to execute (default: the server's own)"
+    )
+    whose.add_argument(
+        "--all-organisations", action="store_true", help="execute the runs of all organisations, also of new ones, in turn"
     )
 
 
@@ -405,7 +407,7 @@ async def _serve(worker: Worker, runner: Worker | WorkerGroup, grace_s: float, s
         if stop.is_set():
             serving.cancel()
         else:
-            screen.note("stopping: what works may end; once more to end it now")
+            screen.note("stopping: waiting for work in progress; press again to stop at once")
             stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -419,7 +421,7 @@ async def _serve(worker: Worker, runner: Worker | WorkerGroup, grace_s: float, s
     try:
         await serving
     except asyncio.CancelledError:
-        screen.note("stopped at once; what worked is recorded as interrupted")
+        screen.note("stopped at once; work in progress is recorded as interrupted")
 
 
 def add_workers_arguments(parser: argparse.ArgumentParser) -> None:

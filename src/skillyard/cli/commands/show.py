@@ -69,7 +69,7 @@ def draw_skill_detail(screen: Screen, detail: SkillDetail) -> None:
 
 
 def _draw_links(screen: Screen, links: Sequence[KeptLink]) -> None:
-    """What the text tells to fetch: a copy that is kept, or whatever stands there then."""
+    """The unpinned downloads in the text: kept copies, or the addresses."""
     if not links:
         return
     screen.heading("Fetched from elsewhere")
@@ -272,7 +272,9 @@ def _remark(arguments: argparse.Namespace, catalog: Catalog, skills: Sequence[Sk
     if reason := next((skill.reason for skill in skills if skill.status == "disabled" and skill.reason), None):
         screen.hint(reason)
     if (aside := None if arguments.root else unsearched_skills(catalog, arguments.project)) is not None:
-        screen.hint(f"{aside} holds skills and is no root: `skillyard list {aside}`; [skills] paths in skillyard.toml adds it")
+        screen.hint(
+            f"{aside} has skills but is not a root: `skillyard list {aside}`, or add it to [skills] paths in skillyard.toml"
+        )
     elif missing_root(arguments, catalog) is not None:
         screen.hint("check the path of --root")
     elif not catalog.all():
@@ -336,13 +338,13 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
         "--description-chars",
         type=parse_positive,
         metavar="N",
-        help="cut each description after N characters, also where there is room for more",
+        help="cut each description after N characters, even if there is space for more",
     )
-    parser.add_argument("--request", metavar="TEXT", help="what the user asks for: the skills that fit it come first")
+    parser.add_argument("--request", metavar="TEXT", help="a request of the user; matching skills come first")
     parser.add_argument(
         "--previous",
         metavar="FILE",
-        help="what --json wrote for the turn before: what it showed stays where it is",
+        help="the output of --json for the previous turn; what it showed stays in place",
     )
     parser.add_argument(
         "--pin", action="append", default=[], metavar="NAME", help="a skill that is always listed; may be given several times"

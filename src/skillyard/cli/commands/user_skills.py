@@ -188,13 +188,13 @@ def _try(skill: Skill, with_script: str | None) -> str:
 def add_switch_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `enable` and `disable`."""
     parser.add_argument("name", nargs="?", help="the skill's name, id or folder")
-    parser.add_argument("--all", action="store_true", help="the switch for all skills, whatever each one's own is")
+    parser.add_argument("--all", action="store_true", help="all skills at once, in addition to the state of each")
 
 
 def switch_command(arguments: argparse.Namespace) -> int:
     """Change the setting; saying it twice is no error."""
     if arguments.all is (arguments.name is not None):
-        raise UsageProblem("name one skill, or say --all", hint=f"skillyard {arguments.command} NAME")
+        raise UsageProblem("name one skill, or pass --all", hint=f"skillyard {arguments.command} NAME")
     if arguments.all:
         return _switch_all(arguments)
     catalog, skill = _open_switchable(arguments)
@@ -317,7 +317,7 @@ def _switch_all(arguments: argparse.Namespace) -> int:
     if screen.as_json:
         screen.data({"enableSkills": enabled})
     elif enabled:
-        screen.line("skills are offered, but for those that are disabled one by one", style="ok")
+        screen.line("skills are offered, except those that are disabled individually", style="ok")
     else:
         screen.line("no skill is offered to any model")
     return OK

@@ -41,7 +41,7 @@ def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="for exec: let it write what is held back in a project, such as .vscode or .git; may be given several times",
+        help="for exec: allow writing files that are held back in a project, such as .vscode or .git; may be repeated",
     )
 
 
@@ -57,9 +57,9 @@ def workspace_command(arguments: argparse.Namespace) -> int:
         return _list(catalog, screen)
     words = [*arguments.words, *arguments.command_line]
     if not words and arguments.action == "remove":
-        raise UsageProblem("say which workspace to remove", hint="`skillyard workspace list` shows them")
+        raise UsageProblem("name the workspace to remove", hint="`skillyard workspace list` shows them")
     if not words:
-        raise UsageProblem("say which command to run, after --", hint="for example `skillyard workspace exec -- ls -la`")
+        raise UsageProblem("name the command to run, after --", hint="for example `skillyard workspace exec -- ls -la`")
     if arguments.action == "remove":
         return asyncio.run(_remove(catalog, screen, words))
     answer = asyncio.run(_execute(catalog, screen, _workspace(catalog, arguments), words, arguments.timeout))
@@ -117,7 +117,7 @@ def _explain_held_back(screen: Screen, paths: list[str]) -> None:
     from skillyard.workspace.held_back import held_name
 
     named = ", ".join(single_line(path) for path in paths)
-    screen.note(f"error: held back: {named}: programs outside of the sandbox act on that without anyone asking")
+    screen.note(f"error: held back: {named}: programs outside the sandbox would execute it")
     names = sorted({name for path in paths if (name := held_name(path))})
     allowing = " ".join(f"--writable {name}" for name in names) or "--writable NAME"
     screen.hint(f"it was moved to .skillyard/held-back: look at it and move it yourself, or allow it with {allowing}")

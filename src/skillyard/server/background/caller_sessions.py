@@ -131,7 +131,7 @@ class SessionSlots:
             if unused is None:
                 hint = "wait until a command has ended, or end a session of yours"
                 many = "sessions of yours" if whose else "sessions"
-                raise TooManySessions(f"{most} {many} are at work, and no more are begun", hint=hint, retry_after=_RETRY_S)
+                raise TooManySessions(f"{most} {many} are running, and no more are started", hint=hint, retry_after=_RETRY_S)
             return unused
         return None
 

@@ -195,7 +195,7 @@ class ScanReports:
     def worst(
         self, skills: Sequence[Skill], suppressions: tuple[Suppression, ...], *, seconds: float
     ) -> dict[str, Severity | None]:
-        """The gravest severity of each skill that was scanned, by id; None: nothing was found, or it cannot be scanned.
+        """The highest severity of each scanned skill, by id; None: nothing was found, or it cannot be scanned.
 
         At most `seconds` are spent on those that were not, by one caller at a time: ask again. A skill counts as scanned
         while its SKILL.md is as it was, so that ten thousand are answered for without reading them. Blocks.

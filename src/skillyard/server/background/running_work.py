@@ -1,4 +1,4 @@
-"""What goes on beside requests: runs and installs after their answer, notifications of a webhook, and the shutdown."""
+"""Background work of the server: runs and installs after their response, notifications by webhook, and the shutdown."""
 
 from __future__ import annotations
 

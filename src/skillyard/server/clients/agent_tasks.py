@@ -193,7 +193,7 @@ async def _translated(tasks: _AgentTasks, method: str, params: Any) -> Any:
         faults = [
             {"field": ".".join(map(str, fault["loc"])), "description": str(fault["msg"])} for fault in error.errors()[:100]
         ]
-        raise invalid("the parameters do not fit the method", faults=faults) from None
+        raise invalid("the parameters are not valid for this method", faults=faults) from None
     except ConversationBusy as error:
         raise unsupported(error.sentence) from None
     except SkillyardError as error:
@@ -226,7 +226,7 @@ class _AgentTasks:
         if "PushNotificationConfig" in method:
             raise AgentProtocolError(-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", "nothing is pushed: follow the task instead")
         if method == "GetExtendedAgentCard":
-            raise unsupported("the card says everything")
+            raise unsupported("the card has everything")
         methods: Mapping[str, Callable[[Any], Any]] = {
             "SendMessage": self._send,
             "SendStreamingMessage": self._send_streaming,
@@ -391,7 +391,7 @@ async def _answered(chat: Chat, turn: Turn, message: AgentMessage) -> Turn:
     from skillyard.permissions import ApprovalAnswer
 
     if turn.state != "waiting":
-        hint = "wait for it, or cancel it" if turn.state == "running" else "send the message without a task to go on"
+        hint = "wait for it, or cancel it" if turn.state == "running" else "send the message without a task to continue"
         raise unsupported(f"the task takes no message ({TASK_STATES[turn.state]}): {hint}")
     decision, reason = read_decision(message)
     for question in turn.questions:

@@ -79,7 +79,7 @@ def search(
     limit: _Limit = 25,
     mode: Annotated[str | None, Query(max_length=20)] = None,
 ) -> dict[str, Any]:
-    """The skills that fit a request, the best first; with `mode=exact` only the one of that name."""
+    """The skills that match a request, best first; with `mode=exact` only the one with that name."""
     matches = [
         (skill, score) for skill, score in search_offered(service, q) if mode != "exact" or q in (skill.skill_id, skill.name)
     ]
@@ -240,7 +240,7 @@ _NO_PLUGINS: Final = "it gives skills only; Claude Code gets them as plugins fro
 
 
 class TagTarget(BaseModel):
-    """Which version a tag shall stand for, by its label."""
+    """The version for a tag, by its label."""
 
     version: str = Field(max_length=100)
     ownerHandle: str | None = Field(default=None, max_length=200)  # noqa: N815
@@ -255,14 +255,14 @@ class InstallTelemetry(BaseModel):
 
 @community_routes.post("/v1/stars/{slug}")
 def star(service: CurrentServices, caller: CurrentCaller, skill: OwnedSkill) -> dict[str, Any]:
-    """Give a skill the caller's star."""
+    """Star a skill."""
     new = service.registry.popularity.star(skill.skill_id, service.owner(caller))
     return {"ok": True, "starred": True, "alreadyStarred": not new}
 
 
 @community_routes.delete("/v1/stars/{slug}")
 def unstar(service: CurrentServices, caller: CurrentCaller, skill: OwnedSkill) -> dict[str, Any]:
-    """Take the caller's star back."""
+    """Remove the caller's star."""
     removed = service.registry.popularity.unstar(skill.skill_id, service.owner(caller))
     return {"ok": True, "unstarred": True, "alreadyUnstarred": not removed}
 

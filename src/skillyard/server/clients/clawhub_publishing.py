@@ -176,7 +176,7 @@ _FILE_BODY: Final[dict[str, Any]] = {
 
 @routes.post("/-/upload-url")
 def upload_url(request: Request, body: FileAnnouncement) -> dict[str, Any]:
-    """Where one file of a skill is sent."""
+    """The address for the upload of one file of a skill."""
     if body.size > PackageLimits().file:
         raise ArchiveTooLarge(f"{body.path!r} is over {PackageLimits().file >> 20} MB", hint="keep large data out of the skill")
     ticket = new_ticket()
@@ -185,7 +185,7 @@ def upload_url(request: Request, body: FileAnnouncement) -> dict[str, Any]:
 
 @routes.post("/-/uploads/{ticket}", openapi_extra=_FILE_BODY)
 async def upload(service: CurrentServices, request: Request, ticket: Annotated[str, InPath(pattern=TICKET)]) -> dict[str, Any]:
-    """Take one file in, until it is published."""
+    """Store one file until it is published."""
     await keep_upload(service, request, ticket)
     return {"storageId": ticket}
 
@@ -230,7 +230,7 @@ def undelete(
 def withdraw(
     service: CurrentServices, caller: CurrentCaller, slug: SlugPath, version: _Label, body: OwnerReference | None = None
 ) -> dict[str, Any]:
-    """Yank a version: nobody gets it any more; `restore` takes that back."""
+    """Yank a version, so that nobody can install it; `restore` reverts that."""
     skill = owned_skill(service, caller, slug, _handle(body))
     one = version_of_label(service, skill, version)
     if one.version.current:
@@ -245,7 +245,7 @@ def withdraw(
 def restore(
     service: CurrentServices, caller: CurrentCaller, slug: SlugPath, version: _Label, body: OwnerReference | None = None
 ) -> dict[str, Any]:
-    """Take a yank back."""
+    """Revert a yank."""
     skill = owned_skill(service, caller, slug, _handle(body))
     versions = [
         one

@@ -120,7 +120,7 @@ class SkillShapes:
         return self._counts.get(skill.skill_id, PopularityCounts())
 
     def tags(self, skill: InstalledSkill) -> dict[str, str]:
-        """The labels of the versions that tags stand for."""
+        """The labels of the versions of tags."""
         given = self._tags.get(skill.skill_id, {})
         if not given:
             return {}
@@ -315,7 +315,7 @@ def download_of_version(
 
 @scan_routes.get("/{scan_id}")
 def status(service: CurrentServices, caller: CurrentCaller, scan_id: _Id) -> dict[str, Any]:
-    """What the scanner says."""
+    """The scanner's verdict."""
     return {"ok": True, **_status(service, _scanned_version(service, caller, scan_id))}
 
 

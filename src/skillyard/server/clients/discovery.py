@@ -57,7 +57,7 @@ _LabelPath = Annotated[str, InPath(max_length=100)]
 
 @well_known_routes.get(f"{_SITE}/index.json", responses=READ_PROBLEMS)
 def index(service: CurrentServices, response: Response) -> dict[str, Any]:
-    """Every installed skill that the rules let anybody read, with the digest of its archive."""
+    """Every installed skill that the rules allow, with the digest of its archive."""
     response.headers.update(_CACHED)
     every = offered_versions(service)
     now = {skill_id: one for skill_id, versions in every.items() for one in versions if one.version.current}
@@ -76,7 +76,7 @@ def list_versions(service: CurrentServices, response: Response) -> dict[str, Any
 
 @well_known_routes.get(f"{_SITE}/v{{version}}/index.json", responses=READ_PROBLEMS)
 def index_of_version(service: CurrentServices, response: Response, version: _LabelPath) -> dict[str, Any]:
-    """Every skill that has this version, as it is in it."""
+    """Every skill that has this version, as of this version."""
     response.headers.update(_CACHED)
     found = {name: one for name, versions in offered_versions(service).items() for one in versions if _is_called(one, version)}
     skills = (skill for skill in offered_skills(service) if skill.skill_id in found)

@@ -64,14 +64,14 @@ class AuthorizationServer(BaseModel):
 
 @metadata_routes.get(RESOURCE_METADATA, responses=READ_PROBLEMS, openapi_extra=OPEN, response_model_exclude_none=True)
 async def protected_server(request: Request, response: Response) -> ProtectedResource:
-    """What a client must show to use this server: a key."""
+    """How clients authenticate to this server: with a key."""
     response.headers.update(NO_STORE)
     return ProtectedResource(resource=issuer(request))
 
 
 @metadata_routes.get(RESOURCE_METADATA + MCP, responses=READ_PROBLEMS, openapi_extra=OPEN, response_model_exclude_none=True)
 async def protected_mcp(request: Request, response: Response, state: CurrentState) -> ProtectedResource:
-    """What a client of MCP must show, and who gives it a token."""
+    """How MCP clients authenticate, and which server issues tokens."""
     response.headers.update(NO_STORE)
     own = issuer(request)
     if not state.offers_oauth:
@@ -82,7 +82,7 @@ async def protected_mcp(request: Request, response: Response, state: CurrentStat
 @metadata_routes.get(_SERVER_METADATA, responses=READ_PROBLEMS, openapi_extra=OPEN)
 @metadata_routes.get(_SERVER_METADATA + MCP, responses=READ_PROBLEMS, openapi_extra=OPEN, include_in_schema=False)
 async def authorization_server(request: Request, response: Response, state: CurrentState) -> AuthorizationServer:
-    """Where a client registers, sends a person, and gets tokens."""
+    """The endpoints for registration, authorization and tokens."""
     require_offered(state)
     response.headers.update(NO_STORE)
     own = issuer(request)
@@ -171,7 +171,9 @@ async def register(request: Request, response: Response, state: CurrentState) ->
     address = address_of(request.scope)
     if state.credentials.registrations.take(address)[0] < 0:
         wait = state.credentials.registrations.wait(address)
-        raise TooManyRequests("too many clients were registered from this address", hint="wait, then go on", retry_after=wait)
+        raise TooManyRequests(
+            "too many clients were registered from this address", hint="wait, then try again", retry_after=wait
+        )
     try:
         told = ClientRegistration.model_validate(read_json((await _body(request)).decode()))
     except ValueError as error:
@@ -224,7 +226,7 @@ async def token(request: Request, response: Response, state: CurrentState) -> To
 
 @client_routes.post("/revoke", responses=OAUTH, openapi_extra=_form("token", "client_id", token_type_hint=""))
 async def revoke_token(request: Request, state: CurrentState) -> Response:
-    """Give a token back, and with it all that was given out beside it; one that is none is given back already (RFC 7009)."""
+    """Revoke a token and all tokens of its grant; an unknown token counts as revoked (RFC 7009)."""
     require_offered(state)
     request.state.unrecorded = True
     form = await _fields(request)
@@ -247,7 +249,7 @@ async def _fields(request: Request) -> dict[str, str]:
         raise refused("invalid_request", "the form cannot be read") from None
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise refused("invalid_request", "a field of the form is there twice")
+        raise refused("invalid_request", "a field of the form is given twice")
     return {name: value for name, value in fields.items() if value}
 
 

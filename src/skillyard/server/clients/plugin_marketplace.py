@@ -173,7 +173,7 @@ def decompressed_body(body: bytes, encoding: str) -> bytes:
         with gzip.open(io.BytesIO(body)) as stream:
             decompressed = stream.read(_LARGEST_DECOMPRESSED + 1)
     except (OSError, EOFError, zlib.error):
-        raise InvalidInput("the request is not compressed as it says", hint="fetch with git") from None
+        raise InvalidInput("the request is not compressed as its header says", hint="fetch with git") from None
     if len(decompressed) > _LARGEST_DECOMPRESSED:
         raise InvalidInput("the request is too long", hint="fetch with git")
     return decompressed
@@ -222,7 +222,7 @@ def marketplace(service: CurrentServices, request: Request) -> dict[str, Any]:
 def references(
     service: CurrentServices, skill: _Skill, git_service: Annotated[str, Query(alias="service", max_length=40)] = ""
 ) -> Response:
-    """What git asks first of the repository of a plugin."""
+    """The references of the git repository of a plugin."""
     _require_fetch(git_service)
     newest = current_version(service, offered_skill(service, skill).skill_id)
     return Response(advertisement(_commit_id(_commit_file(service, newest))), headers=_FRESH, media_type=ADVERTISED)
@@ -241,7 +241,7 @@ async def fetch(service: CurrentServices, request: Request, skill: _Skill) -> Re
 def marketplace_references(
     service: CurrentServices, request: Request, git_service: Annotated[str, Query(alias="service", max_length=40)] = ""
 ) -> Response:
-    """What git asks first of the repository of the marketplace; the address of the server is one of it, too."""
+    """The references of the git repository of the marketplace, also at the server's address."""
     _require_fetch(git_service)
     return Response(
         advertisement(_commit_id(_marketplace_file(service, _base(request)))), headers=_FRESH, media_type=ADVERTISED

@@ -94,7 +94,7 @@ class DiscoverableResource:
 
 @routes.get("/.well-known/ai-catalog.json", responses=ARD)
 def manifest(service: CurrentServices, request: Request, response: Response) -> dict[str, Any]:
-    """Everything that is offered, and where it can be searched."""
+    """The catalog of everything that is offered, and the search endpoint."""
     response.headers.update({"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"})
     place = _Place.of(request)
     registry = place.entry("registry", "skills", "Skillyard", _REGISTRY_TYPE, "Search of the skills and agents of this server.")
@@ -105,7 +105,7 @@ def manifest(service: CurrentServices, request: Request, response: Response) -> 
 
 @routes.post("/ard/search", responses=ARD, dependencies=[UNRECORDED])
 def search(service: CurrentServices, request: Request, body: DiscoverySearch) -> dict[str, Any]:
-    """What fits the words of a query and its filter, the best first."""
+    """The entries that match a query and its filter, best first."""
     if not (body.query.text or "").strip():
         raise InvalidInput("query.text is missing", hint="say in words what is sought; /ard/explore and /ard/agents need none")
     place = _Place.of(request)

@@ -188,7 +188,9 @@ class CredentialStore:
         if (caller := self._remembered(hashed)) is not None:
             return caller
         if wait := self._wrong_tokens.wait(address):
-            raise TooManyRequests("too many invalid tokens came from this address", hint="wait, then go on", retry_after=wait)
+            raise TooManyRequests(
+                "too many invalid tokens came from this address", hint="wait, then try again", retry_after=wait
+            )
         found = await run_in_threadpool(self.oauth.find, token)
         if found is None:
             self._cache.pop(hashed, None)

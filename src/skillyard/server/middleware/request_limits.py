@@ -226,7 +226,7 @@ def _limit_headers(limit: int, left: int, full_in: int) -> list[tuple[bytes, byt
 def _too_many(bucket: TokenBucket, who: str) -> TooManyRequests:
     wait = max(1, bucket.wait(who))
     message = f"more than {bucket.rate.many} requests of this kind in a minute"
-    return TooManyRequests(message, hint=f"wait {wait} s, then go on more slowly", retry_after=wait)
+    return TooManyRequests(message, hint=f"wait {wait} s, then send requests more slowly", retry_after=wait)
 
 
 _SLOT: Final = struct.Struct("=Qd")  # the caller, and when the bucket is full

@@ -51,7 +51,7 @@ def list_organisations(state: CurrentState) -> Answer[list[OrganisationDetail]]:
 
 @organisation_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
 def create(state: CurrentState, body: NewOrganisation) -> Answer[OrganisationDetail]:
-    """Make an organisation, without skills, runs and keys."""
+    """Create an organisation, without skills, runs and keys."""
     return Answer(data=OrganisationDetail.of(state.pool.organisations.create(body.name)))
 
 
@@ -89,7 +89,7 @@ def list_events(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Listed[AuditEvent]:
-    """What was done, the newest first; a `subject` that is a skill stands for all its versions. A time without zone is UTC."""
+    """The audit log, newest first; a `subject` that is a skill includes all its versions. A time without zone is UTC."""
     only = AuditFilter(
         actor=actor, action=action, subject=subject, outcome=outcome, text=text,
         since=None if since is None else to_utc(since), until=None if until is None else to_utc(until),
@@ -227,7 +227,7 @@ class ApprovalVerdict(RequestBody):
 
 @approval_routes.get("", responses=READ_PROBLEMS)
 def list_approvals(service: CurrentServices) -> Answer[list[Approval]]:
-    """What the workspace agreed to, by skill."""
+    """The approvals of the workspace, by skill."""
     approved = service.catalog.approvals().store.approved()
     return Answer(data=[Approval.of(one) for one in approved])
 
@@ -245,7 +245,7 @@ def grant(service: CurrentServices, body: ContentToApprove) -> Answer[ApprovedCo
 
 @approval_routes.delete("", responses=WRITE_PROBLEMS)
 def revoke(service: CurrentServices, skill: Annotated[str, Query(min_length=1, max_length=300)]) -> Answer[RevokedApprovals]:
-    """Take back every approval of a skill (its id as the list has it): for the workspace, and for sessions."""
+    """Revoke every approval of a skill (by its id in the list): for the workspace, and for sessions."""
     if not service.catalog.approvals().revoke(skill):
         raise RecordNotFound(f"nothing was approved for {skill!r}", hint="GET /api/v1/approvals lists what was")
     return Answer(data=RevokedApprovals(skill_id=skill))
@@ -267,13 +267,13 @@ def list_versions(service: CurrentServices, state: ApprovalState = "waiting") ->
 
 @approval_routes.get("/questions", responses=READ_PROBLEMS)
 async def list_questions(service: CurrentServices) -> Answer[list[PendingQuestion]]:
-    """The questions that are open, the oldest first."""
+    """The pending requests for approval, oldest first."""
     return Answer(data=await run_in_threadpool(_open_questions, service))
 
 
 @approval_routes.post("/questions/{question_id}", responses=WRITE_PROBLEMS)
 async def answer_question(service: CurrentServices, question_id: str, body: ApprovalVerdict) -> Answer[PendingQuestion]:
-    """Answer a question, whichever process asks it; the run that waits for it goes on, or has failed."""
+    """Answer a request for approval of any process; the waiting run continues, or fails."""
     answer = ApprovalAnswer.parse(body.decision, body.reason)
     return Answer(data=await run_in_threadpool(_answered, service, question_id, answer))
 

@@ -153,21 +153,21 @@ def list_agents(
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def create_agent(service: CurrentServices, body: AgentBody) -> Answer[AgentDetail]:
-    """Define an agent; its skills must be there."""
+    """Create an agent; its skills must exist."""
     set_audit_subject(body.name)
     return Answer(data=AgentDetail.of(service.catalog.agents().create(_draft(service, body))))
 
 
 @routes.post("/prompt-preview", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
 def preview_prompt(service: CurrentServices, body: AgentPreview) -> Answer[AgentPrompt]:
-    """The exact prompt of an agent that is being written, and what each skill costs; nothing is kept."""
+    """The exact prompt of an unsaved agent, and the tokens of each skill."""
     draft = _draft(service, body, existing=[choice.skill for choice in body.skills])
     return Answer(data=write_agent_prompt(draft, service.catalog, style=body.style, request=body.request))
 
 
 @routes.post("/command-check", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])
 def check_command(service: CurrentServices, body: ToolCallCheck) -> Answer[CommandRulingDetail]:
-    """Whether a tool may be called so by an agent with these rules, as in the workspace of a conversation; nothing is kept."""
+    """Whether an unsaved agent with these rules may call a tool so in the workspace of a conversation."""
     policy = CommandPolicy.of(
         service.catalog.configuration,
         agent=body.commands.model_dump(exclude_none=True),
@@ -185,7 +185,7 @@ def get_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
 
 @routes.put("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def update_agent(service: CurrentServices, agent: str, body: AgentBody) -> Answer[AgentDetail]:
-    """Replace an agent; a skill that it has already may have been removed meanwhile."""
+    """Replace an agent; skills that it has already may have been removed."""
     book = service.catalog.agents()
     before = book.get(agent)
     return Answer(
@@ -195,7 +195,7 @@ def update_agent(service: CurrentServices, agent: str, body: AgentBody) -> Answe
 
 @routes.delete("/{agent}", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def delete_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
-    """Forget an agent; the answer has it once more."""
+    """Delete an agent; the response has its last state."""
     return Answer(data=AgentDetail.of(service.catalog.agents().delete(agent)))
 
 
@@ -203,7 +203,7 @@ def delete_agent(service: CurrentServices, agent: str) -> Answer[AgentDetail]:
 def agent_prompt(
     service: CurrentServices, agent: str, style: Style | None = None, request: _Request = None
 ) -> Answer[AgentPrompt]:
-    """The exact system prompt of an agent before the first message, and what each of its skills costs."""
+    """The exact system prompt of an agent before the first message, and the tokens of each skill."""
     definition = service.catalog.agents().get(agent)
     return Answer(data=write_agent_prompt(definition, service.catalog, style=style, request=request))
 
@@ -256,7 +256,7 @@ class MachineAgent(BaseModel):
 
 
 class MachineAgents(BaseModel):
-    """The coding agents that are `here`: nobody is told who does not sit at this machine."""
+    """The coding agents on this machine (`here`); only for users of this machine."""
 
     here: bool
     agents: list[MachineAgent]
@@ -272,7 +272,7 @@ class SkillInAgent(RequestBody):
 
 @machine_routes.get("", responses=READ_PROBLEMS)
 def list_coding_agents(service: CurrentServices, request: Request, caller: CurrentCaller) -> Answer[MachineAgents]:
-    """The coding agents of this machine, and the skills that were put into their folders, for who sits there without a key."""
+    """The coding agents on this machine and the skills in their folders; only for users of this machine without a key."""
     if not sits_here(request, caller):
         return Answer(data=MachineAgents(here=False, agents=[]))
     ids = {real_path(skill.directory): skill.id for skill in service.catalog.all() if skill.status != "shadowed"}
@@ -294,7 +294,7 @@ def list_coding_agents(service: CurrentServices, request: Request, caller: Curre
 def link_skill(
     service: CurrentServices, request: Request, caller: CurrentCaller, body: SkillInAgent
 ) -> Answer[list[LinkReport]]:
-    """Put a skill into the folder of a coding agent of this machine, or take it out; an edited copy stays."""
+    """Link a skill into the folder of a coding agent on this machine, or unlink it; an edited copy is kept."""
     if not sits_here(request, caller):
         raise PermissionDenied(
             "folders of coding agents are changed only by who sits at the server's machine",

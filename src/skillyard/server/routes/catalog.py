@@ -131,7 +131,7 @@ class StateOfSkill(SkillReference):
 
 @routes.get("", responses=READ_PROBLEMS, response_model=CatalogPage, openapi_extra=query_of(CatalogFilter))
 async def list_skills(service: CurrentServices, request: Request, caller: CurrentCaller) -> Response:
-    """Every skill, also the broken, shadowed, disabled and denied ones, and why; with filters only those that they leave."""
+    """Every skill, also broken, shadowed, disabled and denied ones with the reason; filters select."""
     skills, query = service.catalog.all(), request.scope["query_string"]
     if (kept := service.page_cache.get(skills, query)) is None:
         chosen = read_query(CatalogFilter, request)  # only now: what was asked before was understood before
@@ -188,14 +188,14 @@ def _ordered(service: OrganisationServices, order: CatalogOrder | None, skills: 
 def uses(
     service: CurrentServices, skill: Annotated[list[_Id], Query(min_length=1, max_length=_MOST_VERDICTS)]
 ) -> Answer[list[SkillUse]]:
-    """How often several skills were used in the last 30 days, and when last, by their ids."""
+    """How often skills were used in the last 30 days, and their last use, by id."""
     found = read_uses(service.database(), skill)
     return Answer(data=[found.get(one) or SkillUse(one) for one in dict.fromkeys(skill)])
 
 
 @routes.get("/facets", responses=READ_PROBLEMS)
 def count_facets(service: CurrentServices) -> Answer[Facets]:
-    """How many skills each value of the filters would leave."""
+    """The number of skills for each filter value."""
     return Answer(data=facets(service.catalog.all()))
 
 
@@ -215,7 +215,7 @@ def search(
     collection: Annotated[str | None, Query(min_length=1, max_length=200, description="one of the caller's")] = None,
     sort: Annotated[CatalogOrder | None, Query(description="another order than the nearest first")] = None,
 ) -> Response:
-    """The skills nearest to a request, the best first, each with its confidence, whether that is sure, and what matched.
+    """The skills nearest to a request, best first, each with its confidence, whether it is sure, and the matched words.
 
     With `sort` the nearest are in another order; those with the caller's star, or in a collection, are of the 100 nearest.
     """
@@ -249,7 +249,7 @@ def read_one_file(
     skill: _Name,
     path: Annotated[str, Query(min_length=1, max_length=1024)] = "SKILL.md",
 ) -> Response:
-    """One file of a skill, whatever the rules say to agents: who is to approve a skill reads it first."""
+    """One file of a skill, independent of the rules for agents: a person reads a skill before approving it."""
     return file_response(request, service.catalog.get(skill).read_file(path, limit=PackageLimits().file))
 
 
@@ -280,15 +280,15 @@ def open_on_desktop(service: CurrentServices, request: Request, caller: CurrentC
 
 @routes.post("/refresh", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])
 def refresh(service: CurrentServices) -> Answer[CatalogChanges]:
-    """Look at the folders again, and report what is different."""
+    """Rescan the folders, and report the changes."""
     return Answer(data=CatalogChanges.model_validate(service.refresh()))
 
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def create(service: CurrentServices, body: NewSkill) -> Answer[ListedSkill]:
-    """Make a new skill of the user, or of the project."""
+    """Create a skill of the user, or of the project."""
     if "\0" in body.instructions:
-        raise InvalidInput("the instructions hold a NUL character", hint="take it out")
+        raise InvalidInput("the instructions have a NUL character", hint="take it out")
     set_audit_subject(body.name)
     with service.change_lock:
         made = service.catalog.create(body.name, body.description, body.instructions, source=body.source)
@@ -305,7 +305,7 @@ def delete(service: CurrentServices, skill: _Name) -> Answer[None]:
 
 @routes.post("/toggle", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def toggle(service: CurrentServices, body: SkillReference) -> Answer[ListedSkill]:
-    """Switch a skill on when it is off, and off when it is on."""
+    """Enable a disabled skill, or disable an enabled one."""
     set_audit_subject(body.skill)
     with service.change_lock:
         return _switched(service, service.catalog.toggle(body.skill))
@@ -313,7 +313,7 @@ def toggle(service: CurrentServices, body: SkillReference) -> Answer[ListedSkill
 
 @routes.put("/state", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def set_state(service: CurrentServices, body: StateOfSkill) -> Answer[ListedSkill]:
-    """Say how a skill is offered: pinned, automatic, its name only, manual or off."""
+    """Set the state of a skill: pinned, automatic, name-only, manual or off."""
     set_audit_subject(body.skill)
     with service.change_lock:
         return _switched(service, service.catalog.set_state(body.skill, body.state))
@@ -379,7 +379,7 @@ def list_stars(service: CurrentServices, caller: CurrentCaller) -> Answer[list[s
 
 @routes.put("/stars", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
 def put_star(service: CurrentServices, caller: CurrentCaller, body: StarredSkill) -> Answer[SkillStar]:
-    """Give a skill the caller's star, or take it back."""
+    """Add or remove the caller's star of a skill."""
     skill = service.catalog.get(body.skill)
     change = service.collections.add if body.starred else service.collections.remove
     change(service.owner(caller), skill.reference)
@@ -396,7 +396,7 @@ def list_collections(service: CurrentServices, caller: CurrentCaller) -> Answer[
 
 @routes.put("/collections", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
 def collect(service: CurrentServices, caller: CurrentCaller, body: CollectedSkill) -> Answer[list[SkillCollection]]:
-    """Put a skill into one of the caller's collections, which begins with it, or take it out; gives all of them."""
+    """Add a skill to one of the caller's collections, creating it if needed, or remove it; returns all collections."""
     skill = service.catalog.get(body.skill)
     change = service.collections.add if body.included else service.collections.remove
     change(service.owner(caller), skill.reference, body.name)
@@ -419,7 +419,7 @@ def list_searches(service: CurrentServices, caller: CurrentCaller) -> Answer[lis
 
 @routes.put("/searches", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
 def save_search(service: CurrentServices, caller: CurrentCaller, body: NamedSearch) -> Answer[SavedSearchShape]:
-    """Keep a search under a name, in place of the one that had it."""
+    """Save a search under a name, replacing one with that name."""
     search = body.search.model_dump(exclude_none=True)
     return Answer(data=_saved(service.collections.save_search(service.owner(caller), body.name, search)))
 
@@ -456,7 +456,7 @@ def enabled(service: CurrentServices) -> Answer[bool]:
 
 @routes.put("/enabled", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def switch_all(service: CurrentServices, body: SkillsSwitch) -> Answer[bool]:
-    """Offer skills to models, or none of them; what is said of single skills is kept."""
+    """Offer skills to models, or none of them; the states of single skills are kept."""
     set_audit_subject("*")
     with service.change_lock:
         service.catalog.switch_all(enabled=body.enabled)
@@ -477,14 +477,14 @@ def look_at(service: CurrentServices, skill: _Name) -> Answer[SkillDetailShape]:
 
 @routes.get("/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
 def scan(service: CurrentServices, skill: _Name) -> Answer[ScanReportShape]:
-    """Look for harm in the files of a skill now; nothing of it is run."""
+    """Scan the files of a skill now, without running anything."""
     report = service.scans.report(service.catalog.get(skill), service.catalog.suppressions())
     return Answer(data=ScanReportShape.model_validate(to_plain_json(report.to_dict())))
 
 
 @routes.post("/scan", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 def watch(service: CurrentServices, skill: _Name, again: _Again = False) -> Answer[ScanReportShape]:
-    """Run what is in a skill, in a sandbox with made-up secrets and a made-up network, and scan it; takes some 10 seconds.
+    """Run the scripts of a skill in a sandbox with fake secrets and a fake network, and scan it; takes some 10 seconds.
 
     What it did is among the findings and in `watched`, and stays there in later scans of the same content.
     """
@@ -496,7 +496,7 @@ def watch(service: CurrentServices, skill: _Name, again: _Again = False) -> Answ
 def verdicts(
     service: CurrentServices, skill: Annotated[list[_Id], Query(min_length=1, max_length=_MOST_VERDICTS)]
 ) -> Answer[list[SkillRisk]]:
-    """What the scanner says of several skills in a word each, and whether they were withdrawn.
+    """The scanner's verdict on several skills, and whether they were withdrawn.
 
     Those it had no time for are not `scanned`: ask again.
     """
@@ -517,7 +517,7 @@ def verdicts(
 
 @routes.get("/model-text", responses=READ_PROBLEMS)
 def get_model_text(service: CurrentServices, skill: _Name) -> Answer[ModelText]:
-    """The exact text that a model reads when it loads the skill, and how many tokens it takes."""
+    """The exact text that a model reads when it loads the skill, and its tokens."""
     known = service.catalog.get(skill)
     text = model_text(service.catalog, known)
     return Answer(data=ModelText(text=text, tokens=count_tokens(text), description_tokens=count_tokens(known.description)))

@@ -89,7 +89,7 @@ async def list_conversations(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     text: Annotated[str, Query(max_length=200, description="what the title, or what was said, holds")] = "",
 ) -> Answer[list[ConversationShape]]:
-    """Your conversations, the one used last first."""
+    """Your conversations, most recently used first."""
     conversations = await (await _chat(service)).list(service.owner(caller), limit=limit, text=text)
     return Answer(data=[ConversationShape.of(conversation) for conversation in conversations])
 
@@ -98,7 +98,7 @@ async def list_conversations(
 async def begin(
     service: CurrentServices, request: Request, caller: CurrentCaller, body: NewConversation
 ) -> Answer[ConversationShape]:
-    """Begin a conversation without a message."""
+    """Create a conversation without a message."""
     from skillyard.conversations import ChatSettings
 
     folder = folder_here(request, caller, body.folder)
@@ -124,14 +124,14 @@ async def get_conversation(
 
 @routes.patch("/conversations/{conversation}", responses=WRITE_PROBLEMS)
 async def change(own: OwnConversation, body: ConversationChange) -> Answer[ConversationShape]:
-    """Give a conversation another title, or its next turns another model."""
+    """Change the title of a conversation, or the model of its next turns."""
     chat, chosen = own
     return Answer(data=ConversationShape.of(await chat.change(chosen, title=body.title, model=body.model)))
 
 
 @routes.delete("/conversations/{conversation}", status_code=204, responses=WRITE_PROBLEMS)
 async def delete(own: OwnConversation) -> None:
-    """Delete a conversation with its turns and files; a turn that goes on is stopped."""
+    """Delete a conversation with its turns and files; a running turn is stopped."""
     chat, chosen = own
     await chat.delete(chosen)
 
@@ -146,7 +146,7 @@ async def say(own: OwnConversation, body: NewMessage) -> Answer[TurnShape]:
 
 @routes.post("/conversations/{conversation}/retry", status_code=201, responses=WRITE_PROBLEMS)
 async def retry(own: OwnConversation) -> Answer[TurnShape]:
-    """Try the newest turn once more, in place of it."""
+    """Retry the newest turn, replacing it."""
     chat, chosen = own
     return Answer(data=TurnShape.of(await chat.retry(chosen)))
 
@@ -164,7 +164,7 @@ async def follow(
     turn: str,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> EventStream:
-    """A turn as it goes on, as server-sent events, until it has ended or waits for an answer.
+    """The events of a turn as server-sent events, until it has ended or waits for an answer.
 
     A client that comes back with `Last-Event-ID`, to any process, gets the rest; with an invalid id, a `begin`
     means that all events are sent again.
@@ -191,7 +191,7 @@ def _timeline(catalog: Catalog, turn: Turn) -> Timeline:
 
 @routes.post("/conversations/{conversation}/turns/{turn}/answers", responses=WRITE_PROBLEMS)
 async def answer(caller: CurrentCaller, own: OwnConversation, turn: str, body: QuestionAnswer) -> Answer[TurnShape]:
-    """Answer a question, and every other one of the turn about the same content; after the last answer the turn goes on.
+    """Answer a request for approval, and all others of the turn about the same content; after the last one the turn continues.
 
     To agree for the whole workspace needs the scope `admin`; a call of a tool is agreed to once, or for the session.
     """
@@ -356,7 +356,7 @@ async def delete_file(own: OwnConversation, path: str) -> None:
 
 @folder_routes.get("/workspace", responses=READ_PROBLEMS)
 async def get_workspace(own: OwnConversation) -> Answer[WorkspaceStateShape]:
-    """Whether the conversation has a workspace, and what goes on in its session."""
+    """Whether the conversation has a workspace, and the state of its session."""
     chat, chosen = own
     return Answer(data=WorkspaceStateShape.of(await chat.workspace(chosen)))
 
@@ -365,7 +365,7 @@ async def get_workspace(own: OwnConversation) -> Answer[WorkspaceStateShape]:
 async def list_workspace_files(
     own: OwnConversation, hidden: Hidden = False, limit: Annotated[int, Query(ge=1, le=5000)] = 2000
 ) -> Answer[WorkspaceFiles]:
-    """Everything that lies in the folder of the conversation, recorded or not, with the folders, by path."""
+    """Everything in the folder of the conversation, recorded or not, with the folders, by path."""
     chat, chosen = own
     return Answer(data=await run_in_threadpool(_listing, chat.folder(chosen), hidden, limit))
 
@@ -378,7 +378,7 @@ async def preview_workspace_file(
     page: Page = 1,
     sheet: Sheet = 0,
 ) -> Answer[FilePreviewShape]:
-    """What a file looks like, as plain data: text, a picture, a page of a PDF as a picture, a sheet as rows of texts."""
+    """A preview of a file as plain data: text, a picture, a page of a PDF as a picture, a sheet as rows."""
     return Answer(data=await send_preview(service.catalog, await _folder(own), path, page, sheet))
 
 
@@ -390,7 +390,7 @@ async def download_workspace(own: OwnConversation, hidden: Hidden = False) -> Re
 
 @folder_routes.delete("/workspace/session", status_code=204, responses=WRITE_PROBLEMS)
 async def end_session(own: OwnConversation) -> None:
-    """End the session with all that runs in it; the files stay, and the next call of the model begins a fresh one."""
+    """End the session with all its processes; the files stay, and the next call of the model starts a new one."""
     chat, chosen = own
     await chat.end_session(chosen)
 

@@ -82,7 +82,7 @@ def list_keys(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Listed[KeyDetail]:
-    """Every key, also those that do not hold any more, the newest first; none of them with its secret."""
+    """Every key, also expired and revoked ones, newest first, without secrets."""
     keys = state.credentials.keys.all(_reach(caller, organisation))
     return listed([KeyDetail.of(key) for key in keys], page, limit)
 
@@ -91,7 +91,7 @@ def list_keys(
 def create(
     state: CurrentState, response: Response, service: CurrentServices, caller: CurrentCaller, body: NewKey
 ) -> Answer[CreatedKey]:
-    """Make a key. The answer holds its only copy."""
+    """Create a key. The response has its only copy."""
     organisation = _reach(caller, body.organisation) or DEFAULT_ORGANISATION
     lifetime = None if body.expires_in_days is None else timedelta(days=body.expires_in_days)
     key, secret = state.credentials.keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
@@ -107,7 +107,7 @@ def revoke(
     caller: CurrentCaller,
     id: str,  # noqa: A002 # as in every other path
 ) -> Answer[KeyDetail]:
-    """Let a key hold no more, and every session that was opened with it."""
+    """Revoke a key, and every session that was opened with it."""
     key = state.credentials.keys.revoke(id, None if caller.organisation == DEFAULT_ORGANISATION else caller.organisation)
     state.credentials.forget()
     _record(service, caller, "keys.revoke", key.id)
@@ -175,7 +175,7 @@ async def sign_in(request: Request, state: CurrentState, response: Response, bod
 
 @session_routes.delete("", responses=READ_PROBLEMS, openapi_extra=OPEN)
 async def sign_out(request: Request, state: CurrentState, response: Response) -> Answer[None]:
-    """End the session of the cookie; without one nothing happens."""
+    """End the session of the cookie, if there is one."""
     if secret := request.cookies.get(COOKIE):
         await run_in_threadpool(state.credentials.sessions.close, secret)
         state.credentials.forget()
@@ -267,7 +267,7 @@ async def authorization_request(
     caller: CurrentCaller,
     query: Annotated[AuthorizationQuery, Query()],
 ) -> Answer[AuthorizationDetail]:
-    """What a client asks the caller for; nothing is allowed by looking."""
+    """The authorization request of a client; reading it allows nothing."""
     client = await _client(state, query.client_id)
     address, terms, problem, back = client.address(query.redirect_uri), None, None, None
     try:
@@ -301,13 +301,13 @@ async def decide(
     caller: CurrentCaller,
     body: AuthorizationDecision,
 ) -> Answer[AuthorizationAnswer]:
-    """Allow a client what it asks for, or refuse; either way it is told so at its address."""
+    """Allow or refuse the request of a client, which gets the decision at its redirect address."""
     client, query = await _client(state, body.request.client_id), body.request
     terms = _terms(request, caller, client, query)
     if body.scopes:
         terms = terms._replace(scopes=permitted_scopes(body.scopes, terms.scopes))
     if not terms.scopes or caller.key is None:
-        raise InvalidInput("none of these scopes was asked for", hint=f"allow some of {', '.join(OAUTH_SCOPES)}, or refuse")
+        raise InvalidInput("none of these scopes was requested", hint=f"allow some of {', '.join(OAUTH_SCOPES)}, or refuse")
     oauth = state.credentials.oauth
     response.headers.update(NO_STORE)
     if body.allow:
@@ -399,7 +399,7 @@ async def _document(address: str) -> tuple[str, list[object]]:
         said = error.message if isinstance(error, SkillyardError) else "it is no JSON"
         raise refused("invalid_client", f"the document about the client cannot be read: {said}") from None
     if not isinstance(told, dict) or told.get("client_id") != address or not isinstance(told.get("redirect_uris"), list):
-        raise refused("invalid_client", "what stands at the client_id is no document about that client")
+        raise refused("invalid_client", "the document at the client_id is not about that client")
     name = told.get("client_name")
     return name if isinstance(name, str) else str(parts.hostname), told["redirect_uris"]
 
@@ -412,7 +412,7 @@ def list_grants(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Listed[GrantDetail]:
-    """The clients that the caller let sign in, the newest first."""
+    """The OAuth clients that the caller allowed, newest first."""
     if everybody and not caller.may("admin"):
         raise PermissionDenied("what others allowed is for an admin", hint="leave out everybody")
     found = state.credentials.oauth.grants(*_whose(caller, everybody))
@@ -426,7 +426,7 @@ def revoke_grant(
     caller: CurrentCaller,
     id: Annotated[str, InPath(max_length=100)],  # noqa: A002 # as in every other path
 ) -> Answer[GrantDetail]:
-    """Let a client do nothing more; its tokens are refused at once."""
+    """Revoke the grant of a client; its tokens are refused at once."""
     grant = state.credentials.oauth.revoke(id, *_whose(caller, caller.may("admin")))
     state.credentials.forget()
     _record(service, caller, "oauth.revoke", grant.id)

@@ -1,4 +1,4 @@
-"""Installing an uploaded archive or from an https address, inspecting it before, and following the operation as it goes on.
+"""Installing an uploaded archive or from an https address, inspecting it before, and following the operation.
 
 More powers are only installed with consent to exactly that.
 """
@@ -72,7 +72,7 @@ _PublishedVersion = Annotated[
 _Notes = Annotated[str, Query(description="what is new in it, for who reads its list of versions", max_length=4000)]
 _Wait = Annotated[bool, Query(description="false answers 202 at once: follow the operation's events")]
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
-    202: {"model": Answer[OperationStarted], "description": "it goes on in the server: `wait` was false"}
+    202: {"model": Answer[OperationStarted], "description": "it continues in the server: `wait` was false"}
 }
 
 
@@ -132,7 +132,7 @@ _EITHER: Final[dict[str, Any]] = {
 
 @routes.post("/inspect", responses=WRITE_PROBLEMS, openapi_extra=_EITHER, response_model=Answer[list[InspectedSkill]])
 async def inspect(service: CurrentServices, request: Request, version: _PublishedVersion = "") -> Response:
-    """Look at an archive or at what an address names, as closely as an install does; nothing is installed.
+    """Inspect an archive or an address like an install, without installing anything.
 
     Gives of each skill its front matter, files, findings, the clients that can load it, what it may do, what is different from
     the current version, what would refuse it, and the `consent` that its install needs.
@@ -188,7 +188,7 @@ async def upload_install(
     id: str,  # noqa: A002 # as in the path
     options: _SentOptions,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
-    """Install another version of one skill from an uploaded archive; what else the archive holds is left alone."""
+    """Install another version of one skill from an uploaded archive; other skills in it are ignored."""
     skill = await run_in_threadpool(service.registry.installed.skill, id, installed=False)
     async with contextlib.AsyncExitStack() as held:
         archive = await held.enter_async_context(uploaded(request, service.registry))
@@ -202,7 +202,7 @@ async def install_address(
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
     """Install from an https address: an archive, a SKILL.md, a manifest, a catalog, a site's index, or a git repository.
 
-    Addresses of this machine and of private networks are not asked.
+    Loopback and private addresses are not contacted.
     """
     source = await run_in_threadpool(_source, service, body)
     install = partial(service.registry.install, source, skills=body.skills)
@@ -219,7 +219,7 @@ class AvailableUpdate(BaseModel):
 
 @routes.post("/updates", responses=WRITE_PROBLEMS)
 def look_for_updates(service: CurrentServices) -> Answer[list[AvailableUpdate]]:
-    """Ask where each installed skill came from whether there is something newer; nothing is installed."""
+    """Check the source of each installed skill for updates, without installing anything."""
     found = map(service.registry.pending_update, service.registry.installed.serving())
     return Answer(
         data=[
@@ -238,7 +238,7 @@ async def update(
     options: _SentOptions,
     theirs: Annotated[bool, Query(description="what the source has, over an edit that was adopted")] = False,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
-    """Fetch a skill again from where it came from, and install what is there when it is something else."""
+    """Fetch a skill again from its source, and install it if it has changed."""
     skill = await run_in_threadpool(service.registry.installed.skill, id)
     install = partial(service.registry.update, skill.skill_id, theirs=theirs)
     return await _execute(service, response, options, install, contextlib.AsyncExitStack())
@@ -271,7 +271,7 @@ async def _execute(
     install: Callable[..., InstallReport],
     held: contextlib.AsyncExitStack,
 ) -> Answer[InstallSummary] | Answer[OperationStarted]:
-    """Carry an install out now, or let it go on with what it needs `held`."""
+    """Execute an install now, or continue it in the background with what it needs `held`."""
     operation_id = new_operation_id()
     work = partial(
         _install,
@@ -317,7 +317,7 @@ _LOOK_S: Final = 0.2
 
 @operation_routes.get("/{operation_id}", responses=READ_PROBLEMS)
 def get_operation(service: CurrentServices, operation_id: str) -> Answer[OperationDetail]:
-    """An operation as it is now: the log of each skill, and when it is over what came of it."""
+    """The current state of an operation: the log of each skill, and at the end the result."""
     return Answer(data=_operation_detail(service, operation_id))
 
 
@@ -329,7 +329,7 @@ def get_operation(service: CurrentServices, operation_id: str) -> Answer[Operati
 async def follow_operation(
     service: CurrentServices, operation_id: str, last_event_id: Annotated[str | None, Header(max_length=100)] = None
 ) -> EventStream:
-    """An operation as it goes on, as server-sent events; each has the whole operation, so that none is missed.
+    """The progress of an operation as server-sent events; each has the whole operation.
 
     The id of an event stands for what it said: a client that comes back with `Last-Event-ID`, to whichever process, is sent it
     again only when something is different.
@@ -361,7 +361,7 @@ def _operation_detail(service: OrganisationServices, operation_id: str) -> Opera
     going, error = service.installs.progress(operation_id)
     logs = service.registry.installed.operation(operation_id)
     if not logs and not going and error is None:
-        raise RecordNotFound(f"there is no operation {operation_id!r}", hint="an install that was asked for has one")
+        raise RecordNotFound(f"there is no operation {operation_id!r}", hint="every requested install has one")
     failed = next((log for log in logs if log.status == "failed"), None)
     state: Literal["running", "success", "failed"] = "success"
     if going or any(log.status in ("pending", "in_progress") for log in logs):

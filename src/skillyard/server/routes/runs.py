@@ -1,4 +1,4 @@
-"""Runs: start one and wait or let it go on, follow it as server-sent events, cancel it, list them, read one; and insights.
+"""Runs: start one and wait or not, follow it as server-sent events, cancel it, list them, read one; and insights.
 
 The id of an event is how far the run has been reported: state, characters of both streams, steps. A client that comes back
 with `Last-Event-ID` gets the rest, from whichever process of the database it reaches.
@@ -209,7 +209,7 @@ class NewRun(RunInput):
 
 
 _ACCEPTED: Final[dict[int | str, dict[str, Any]]] = {
-    202: {"model": Answer[RunDetail], "description": "it goes on in the server: `wait` was false"}
+    202: {"model": Answer[RunDetail], "description": "it continues in the server: `wait` was false"}
 }
 
 
@@ -271,7 +271,7 @@ class NewTest(RequestBody):
 
 @routes.post("/tests", status_code=202, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 async def test_skill(service: CurrentServices, caller: CurrentCaller, body: NewTest) -> Answer[RunDetail]:
-    """Try a skill out in the sandbox: its `tests/`, the examples it declares, and what can be checked of its evals.
+    """Test a skill in the sandbox: its `tests/`, its examples, and the format of its evals.
 
     It goes on as a run with `interface` `test`: each trial is a step, and in `output` is the whole report.
     """
@@ -291,7 +291,7 @@ class NewEvaluation(RequestBody):
 
 @routes.post("/triggers", status_code=202, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 async def try_triggers(service: CurrentServices, caller: CurrentCaller, body: NewEvaluation) -> Answer[RunDetail]:
-    """Try whether the prompts in `evals/` of a skill find it, and no other of it; nothing of the skill is run.
+    """Check whether the prompts in `evals/` of a skill find it; no script of the skill is run.
 
     It goes on as a run with `interface` `eval`: each prompt is a step with what was found for it. In `output` are the shares of
     hits, what was missed, and `suggestions` for the description where they help and take no prompt from another skill.
@@ -398,7 +398,7 @@ def _listed(record: RunRecord, runs: int = 1, failures: int | None = None) -> Li
 
 @routes.get("/counts", responses=READ_PROBLEMS)
 def count_runs(service: CurrentServices, only: _Only) -> Answer[RunCounts]:
-    """How many runs of the list are in each state, day by day: of the 14 days before `until`, or from `since` on.
+    """The number of runs in each state, by day: of the 14 days before `until`, or from `since` on.
 
     Over three months are counted by seven days, and at most a year.
     """
@@ -421,14 +421,14 @@ def get_run(service: CurrentServices, run_id: str) -> Answer[RunDetail]:
 
 @routes.get("/{run_id}/timeline", responses=READ_PROBLEMS)
 def get_timeline(service: CurrentServices, run_id: str) -> Answer[TimelineShape]:
-    """When a run waited, worked on each attempt and took its steps."""
+    """The times of a run's waits, attempts and steps."""
     record = service.catalog.records().journal.get(run_id)
     return Answer(data=TimelineShape.of(run_timeline(record, InsightSettings.of(service.catalog.configuration))))
 
 
 @routes.post("/{run_id}/cancel", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 async def cancel(service: CurrentServices, caller: CurrentCaller, run_id: str) -> Answer[RunDetail]:
-    """End a run that waits or works, one's own or as an admin; one that has ended stays as it is."""
+    """Cancel a queued or running run, one's own or as an admin; a finished run does not change."""
     journal = service.catalog.records().journal
     record = await run_in_threadpool(journal.get, run_id)
     require_own("run", record.context.get("userId") == service.owner(caller), caller)
@@ -450,7 +450,7 @@ async def cancel(service: CurrentServices, caller: CurrentCaller, run_id: str) -
 async def follow(
     service: CurrentServices, run_id: str, last_event_id: Annotated[str | None, Header(max_length=100)] = None
 ) -> EventStream:
-    """A run as it goes on, as server-sent events; the stream ends with the run, and `Last-Event-ID` goes on where it broke.
+    """The events of a run as server-sent events; the stream ends with the run, and `Last-Event-ID` resumes it.
 
     The data of each event is JSON: `state` is that of the run, `asked` that it waits for an answer, `log` what it printed,
     `step` what it did, `end` the whole run.
@@ -473,13 +473,13 @@ def insights(
     until: Annotated[date | None, Query(description="the last day; without it today")] = None,
     period: Annotated[UsagePeriod, Query(description="what each of the figures over time is for")] = "day",
     skill: Annotated[str | None, Query(max_length=300, description="only what concerns the skill with this id")] = None,
-    unused: Annotated[bool, Query(description="only what was offered and neither loaded nor run")] = False,
+    unused: Annotated[bool, Query(description="only skills that were offered and neither loaded nor run")] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Answer[InsightReportShape]:
-    """What became of skills: how often offered, loaded, followed and run, how it ended, how long it took and what it cost."""
+    """Usage of skills: how often offered, loaded, followed and run, with outcomes, durations and cost."""
     if by == "caller" and not caller.may("admin"):
         hint = "use a key with the scope admin, or another `by`"
-        raise PermissionDenied("only an administrator sees who asked", hint=hint)
+        raise PermissionDenied("only an administrator can see callers", hint=hint)
     report = service.catalog.insights().report(
         by, since=since, until=until, period=period, skill=skill, unused=unused, limit=limit
     )

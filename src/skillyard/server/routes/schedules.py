@@ -33,7 +33,7 @@ from skillyard.engine import (
     next_times,
 )
 from skillyard.errors import FileTooLarge, InvalidInput
-from skillyard.execution.work_files import MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
+from skillyard.execution.run_inputs import MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
 from skillyard.plain_json import read_json
 from skillyard.registry import version_skill
 from skillyard.server.authorization import UNRECORDED, WEBHOOK, CurrentCaller, require_own, require_scope
@@ -150,7 +150,7 @@ class _CallerSchedules:
         self._makers = ScheduleOwners(Keys(state.pool.database), caller.organisation)
 
     def shown(self, schedules: Sequence[Schedule]) -> list[ScheduleDetail]:
-        """The schedules as they stand now."""
+        """The current schedules."""
         last = [one.last_run for one in schedules if one.last_run is not None]
         states = self._catalog.records().journal.states(last) if last else {}
         return [
@@ -214,12 +214,12 @@ class _CallerSchedules:
         return self._changed(self._book.remove(name))
 
     def pause(self, name: str, *, paused: bool) -> ScheduleDetail:
-        """Let one that the caller may change rest, or go on."""
+        """Pause or resume a schedule that the caller may change."""
         self._mine(name)
         return self._changed(self._book.pause(name, paused=paused))
 
     def take_over(self, name: str) -> ScheduleDetail:
-        """Let one that the caller may change go on for the caller."""
+        """Take over a schedule that the caller may change."""
         self._mine(name)
         context = {"userId": self._owner}
         return self._changed(self._book.take_over(name, made_by=self._caller.name, key_id=self._caller.key, context=context))
@@ -243,13 +243,13 @@ def list_schedules(book: _Schedules) -> Answer[list[ScheduleDetail]]:
 
 @routes.post("/preview", responses=WRITE_PROBLEMS, dependencies=[UNRECORDED])
 def preview_times(body: ScheduleTimes) -> Answer[list[str]]:
-    """The first five times at which a schedule would come due that is made now, in UTC; nothing is kept."""
+    """The next five times of a schedule that is not saved, in UTC."""
     return Answer(data=[utc_text(moment, to="seconds") for moment in next_times(body.cron, body.at, body.time_zone)])
 
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 async def add_schedule(service: CurrentServices, book: _Schedules, body: ScheduleBody) -> Answer[ScheduleDetail]:
-    """Let a skill run, or an event `event:TYPE` happen, at a time, or again and again, for the caller.
+    """Run a skill, or fire an event `event:TYPE`, once at a time or repeatedly, for the caller.
 
     Where a rule requires an approval, the workspace must have approved before.
     """
@@ -296,35 +296,35 @@ class BegunRun(BaseModel):
 
 @routes.post("/{name}/run", status_code=202, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 async def run_schedule(book: _Schedules, name: _Name) -> Answer[BegunRun]:
-    """Begin a run of a schedule now, one's own or as an admin, as at one of its times; when it comes due next stays."""
+    """Start an additional run of a schedule now, one's own or as an admin; its next time does not change."""
     set_audit_subject(name)
     return Answer(data=BegunRun(run_id=await book.run(name)))
 
 
 @routes.delete("/{name}", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 def remove_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
-    """Forget a schedule, one's own or as an admin; its runs stay in the records."""
+    """Delete a schedule, one's own or as an admin; its runs stay in the records."""
     set_audit_subject(name)
     return Answer(data=book.remove(name))
 
 
 @routes.post("/{name}/pause", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 def pause_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
-    """Let a schedule rest, one's own or as an admin."""
+    """Pause a schedule, one's own or as an admin."""
     set_audit_subject(name)
     return Answer(data=book.pause(name, paused=True))
 
 
 @routes.post("/{name}/resume", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 def resume_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
-    """Let it go on from now; what would have come meanwhile is not made up for."""
+    """Resume a schedule from now on; missed times are skipped."""
     set_audit_subject(name)
     return Answer(data=book.pause(name, paused=False))
 
 
 @routes.post("/{name}/take-over", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 def take_over_schedule(book: _Schedules, name: _Name) -> Answer[ScheduleDetail]:
-    """Let a schedule go on from now for the caller: one that is held, of one's own name or as an admin."""
+    """Take over a held schedule as the caller: one of the same name, or any as an admin."""
     set_audit_subject(name)
     return Answer(data=book.take_over(name))
 
@@ -450,7 +450,7 @@ def list_webhooks(state: CurrentState, caller: CurrentCaller) -> Answer[list[Web
 def create_webhook(
     state: CurrentState, service: CurrentServices, caller: CurrentCaller, response: Response, body: NewWebhook
 ) -> Answer[CreatedWebhook]:
-    """Make an address for the events of one source. The answer holds the only copy of its secret."""
+    """Create a webhook for the events of one source. The response has the only copy of its secret."""
     made, secret = Webhooks(state.pool.database).create(
         body.name,
         body.event,
@@ -467,7 +467,7 @@ def create_webhook(
 
 @webhook_routes.delete("/{name}", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
 def remove_webhook(state: CurrentState, caller: CurrentCaller, name: _HookName) -> Answer[WebhookDetail]:
-    """Take nothing any more from an address, one's own or as an admin."""
+    """Delete a webhook, one's own or as an admin."""
     store = Webhooks(state.pool.database)
     require_own("webhook", store.get(name, caller.organisation).made_by == caller.name, caller)
     return Answer(data=WebhookDetail.of(store.remove(name, caller.organisation)))
@@ -481,7 +481,7 @@ async def receive_event(
     x_hub_signature_256: Annotated[str | None, Header(alias=SIGNATURE, max_length=200)] = None,
     x_github_event: Annotated[str | None, Header(max_length=200)] = None,
 ) -> Answer[ReceivedEvent]:
-    """Take an event, a JSON object of at most 1 MiB, from who signs it with the webhook's secret or sends that as bearer.
+    """Receive an event, a JSON object of at most 1 MiB, signed with the webhook's secret or with the secret as bearer token.
 
     A run that needs an approval waits for it. The `ping` of GitHub is answered and begins nothing.
     """

@@ -40,7 +40,7 @@ async def alive() -> Health:
 
 @health_routes.get("/readyz", responses=READ_PROBLEMS, openapi_extra=OPEN)
 def ready(service: CurrentServices, state: CurrentState) -> Health:
-    """The records can be read, and the server does not stop."""
+    """The records can be read, and the server is not shutting down."""
     if state.stopping.begun:
         raise ServerStopping("the server is about to stop", hint="ask another one, or this one when it is back")
     service.registry.installed.history(limit=1)
@@ -66,7 +66,7 @@ def _about(protocol: str, resources: list[str], use: str) -> dict[str, Any]:
 @about_routes.get("/anthropic", responses=READ_PROBLEMS, openapi_extra=OPEN)
 @about_routes.get("/anthropic/v1", responses=READ_PROBLEMS, openapi_extra=OPEN, include_in_schema=False)
 async def anthropic(request: Request) -> dict[str, Any]:
-    """What is spoken below /anthropic."""
+    """The protocol below /anthropic."""
     use = f'Anthropic(base_url="{_base(request)}/anthropic").beta.skills'
     return _about("Anthropic API, skills", ["/anthropic/v1/skills"], use)
 
@@ -74,13 +74,13 @@ async def anthropic(request: Request) -> dict[str, Any]:
 @about_routes.get("/openai", responses=READ_PROBLEMS, openapi_extra=OPEN)
 @about_routes.get("/openai/v1", responses=READ_PROBLEMS, openapi_extra=OPEN, include_in_schema=False)
 async def openai(request: Request) -> dict[str, Any]:
-    """What is spoken below /openai/v1."""
+    """The protocol below /openai/v1."""
     return _about("OpenAI API, skills", ["/openai/v1/skills"], f'OpenAI(base_url="{_base(request)}/openai/v1").skills')
 
 
 @about_routes.get("/api/v1", responses=READ_PROBLEMS, openapi_extra=OPEN)
 async def api(request: Request) -> dict[str, Any]:
-    """What is spoken below /api/v1: Skillyard's own routes, and ClawHub's."""
+    """The protocols below /api/v1: Skillyard's own routes, and ClawHub's."""
     resources = ["/api/v1/search", "/api/v1/skills", "/api/v1/resolve", "/api/v1/download", "/api/v1/whoami"]
     return _about("ClawHub v1, beside Skillyard's own routes", resources, f"clawhub --registry {_base(request)}")
 
@@ -155,7 +155,7 @@ class DoctorReport(ResponseShape):
 
 @machine_routes.get("/settings", responses=READ_PROBLEMS)
 def settings(service: CurrentServices, state: CurrentState) -> Answer[SettingsDetail]:
-    """What holds here; it is changed in the settings files, not over HTTP. No password and no key is in it."""
+    """The settings in force, without passwords and keys; change them in the settings files, not over HTTP."""
     catalog = service.catalog
     configuration = catalog.configuration
     files = (configuration.file, configuration.user_file)
@@ -215,7 +215,7 @@ async def test_notification(state: CurrentState, caller: CurrentCaller) -> Answe
 
 @machine_routes.get("/doctor", responses=READ_PROBLEMS)
 def doctor(service: CurrentServices) -> Answer[DoctorReport]:
-    """Check everything that is needed on this machine, with a fix for what is missing; takes a second or two."""
+    """Diagnose this machine, with a fix for what is missing; takes a second or two."""
     checks = check_machine(lambda: service.catalog)
     return Answer(data=DoctorReport(ok=all(check.status != "error" for check in checks), checks=checks))
 

@@ -151,7 +151,7 @@ def uninstall(service: CurrentServices, id: str, dependencies: _Dependencies = T
 
 @routes.get("/{id}/dependencies", responses=READ_PROBLEMS)
 def dependencies(service: CurrentServices, id: str) -> Answer[DependencyTreeShape]:  # noqa: A002
-    """What a skill requires and what that requires, whether it is there, and why the skill is here."""
+    """The dependency tree of a skill, with what is missing and what requires the skill."""
     return Answer(data=DependencyTreeShape.of(service.registry.dependencies.tree(id)))
 
 
@@ -182,7 +182,7 @@ def list_logs(
     id: str,  # noqa: A002
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Answer[list[InstallLogDetail]]:
-    """What was done to a skill, the newest first, each with its steps."""
+    """The install log of a skill, newest first, with the steps of each operation."""
     return Answer(data=[InstallLogDetail.of(log) for log in service.registry.installed.history(id, limit=limit)])
 
 
@@ -246,7 +246,7 @@ class Withdrawal(RequestBody):
 
 
 class Yank(Withdrawal):
-    """The same; with `stop_serving` the current version gives way to the newest usable one before it, or to none."""
+    """The same; with `stop_serving` the current version is replaced by the newest usable one before it, or by none."""
 
     stop_serving: bool = False
 
@@ -277,7 +277,7 @@ def get_version(service: CurrentServices, id: str, version: str) -> Answer[Versi
 
 @version_routes.get("/{id}/versions/{before}/diff/{after}", responses=READ_PROBLEMS | WRITE_PROBLEMS)
 def compare(service: CurrentServices, id: str, before: str, after: str) -> Answer[VersionComparison]:  # noqa: A002
-    """What became of the files of one version in another, with the lines of those that are text, its powers and its tokens."""
+    """The differences between two versions: files, lines of text files, powers and tokens."""
     versions = [_find_version(service, id, name) for name in (before, after)]
     folders = [_folder(service, version) for version in versions]
     found = compare_skills(*folders)
@@ -379,7 +379,7 @@ def rollback_previous(
 
 @version_routes.post("/{id}/versions/{version}/deprecate", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
 def deprecate(service: CurrentServices, id: str, version: str, body: Withdrawal) -> Answer[VersionDetail]:  # noqa: A002
-    """Mark a version as one to move away from; it goes on serving."""
+    """Mark a version as deprecated; it stays current."""
     chosen = _find_version(service, id, version)
     return Answer(
         data=VersionDetail.of(

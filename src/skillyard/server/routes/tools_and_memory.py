@@ -102,7 +102,7 @@ def prompt(
     workspace: Annotated[bool, Query(description="the model has the tools of a workspace")] = False,
     folder: ProjectFolder = None,
 ) -> Answer[IndexDetail]:
-    """The index of the skills for a system prompt, inside a token budget."""
+    """The index of the skills for a system prompt, within a token budget."""
     catalog = service.catalog if folder is None else service.catalog.in_folder(checked_folder(folder))
     index = catalog.prompt(
         budget=budget, style=style, request=request, pinned=pin, description_chars=description_chars, workspace=workspace
@@ -146,7 +146,7 @@ async def call_tool(service: CurrentServices, caller: CurrentCaller, request: Re
 def end_session(
     service: CurrentServices, caller: CurrentCaller, session: str, language: _Language = "en", folder: ProjectFolder = None
 ) -> Answer[SessionEnded]:
-    """Forget what a conversation loaded, and what was approved for it."""
+    """End the session of a conversation: what it has loaded, and its approvals."""
     owner = service.owner(caller)
     service.tool_sessions.end(service.tool_sessions.of(service.catalog, owner, language, folder), owner, session)
     return Answer(data=SessionEnded(session=session))
@@ -262,7 +262,7 @@ async def recall(
     knowledge_base: Annotated[str | None, Query(max_length=_TAG)] = None,
     owner: _Owners = [],  # noqa: B006 # FastAPI makes a new one
 ) -> Answer[list[RecalledMemory]]:
-    """The caller's memories that fit the words of `q`, the best first; only those with every `tag`.
+    """The caller's memories that match the words of `q`, best first; only those with every `tag`.
 
     For admins those of each `owner` instead.
     """
@@ -275,7 +275,7 @@ async def recall(
 
 @memory_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
 async def remember(service: CurrentServices, caller: CurrentCaller, body: MemoryBody) -> Answer[MemoryDetail]:
-    """Remember something for the caller."""
+    """Save a memory of the caller."""
     metadata: dict[str, Any] = {"type": body.type, "importance": body.importance, "tags": body.tags, "source": "user"}
     if body.knowledge_base:
         metadata["knowledgeBase"] = body.knowledge_base
@@ -288,7 +288,7 @@ async def remember(service: CurrentServices, caller: CurrentCaller, body: Memory
 async def forget(
     service: CurrentServices, caller: CurrentCaller, memory_id: str, owner: _OneOwner = None
 ) -> Answer[ForgottenMemory]:
-    """Forget one of the caller's memories for good, or as an admin one of `owner`."""
+    """Delete one of the caller's memories, or as an admin one of `owner`."""
     (whose,) = _whose(service, caller, [owner] if owner else [])
     if not await service.catalog.memory().forget(memory_id, owner=whose):
         raise RecordNotFound(f"there is no memory {memory_id[:100]!r}", hint="GET /api/v1/memories lists yours")

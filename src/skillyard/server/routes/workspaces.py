@@ -22,7 +22,7 @@ from skillyard.access import set_audit_subject
 from skillyard.engine import RunFiles
 from skillyard.errors import FileMissing, RecordNotFound
 from skillyard.execution import WorkFile
-from skillyard.execution.work_files import LARGEST_FILE
+from skillyard.execution.run_inputs import LARGEST_FILE
 from skillyard.permissions import tool_kind
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.file_transfers import (
@@ -99,7 +99,7 @@ async def get_workspace(service: CurrentServices, record: _Own) -> Answer[Caller
 
 @routes.delete("/{workspace}", status_code=204, responses=WRITE_PROBLEMS)
 async def delete_workspace(service: CurrentServices, caller: CurrentCaller, workspace: str) -> None:
-    """Delete a workspace with its files, and end its session; one that is not there stays so."""
+    """Delete a workspace with its files, and end its session; an unknown one is ignored."""
     try:
         record = await _own(service, caller, workspace)
     except RecordNotFound:
@@ -109,7 +109,7 @@ async def delete_workspace(service: CurrentServices, caller: CurrentCaller, work
 
 @routes.delete("/{workspace}/session", status_code=204, responses=WRITE_PROBLEMS)
 async def end_workspace_session(service: CurrentServices, record: _Own) -> None:
-    """End the session with all that runs in it; the files stay, and the next call begins a fresh one."""
+    """End the session with all its processes; the files stay, and the next call starts a new one."""
     await service.workspaces.end(record)
 
 
@@ -206,7 +206,7 @@ async def get_workspace_file(service: CurrentServices, record: _Own, path: str, 
     openapi_extra=FILE_BODY,
 )
 async def put_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Answer[WorkspaceFileShape]:
-    """Put a file there, in place of one of that name; at most 50 MiB, and as much as the workspace takes."""
+    """Upload a file, replacing one with that name; at most 50 MiB, and within the quota of the workspace."""
     from skillyard.workspace import options_from_settings
 
     folder = await service.workspaces.folder(record)
@@ -218,7 +218,7 @@ async def put_workspace_file(service: CurrentServices, record: _Own, path: str, 
 
 @routes.delete("/{workspace}/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
 async def delete_workspace_file(service: CurrentServices, record: _Own, path: str) -> None:
-    """Delete a file; one that is not there stays so."""
+    """Delete a file; an unknown one is ignored."""
     folder = await service.workspaces.folder(record)
     try:
         await run_in_threadpool(folder.remove, path)
@@ -263,7 +263,7 @@ async def upload_file(
     request: Request,
     name: Annotated[str, Query(min_length=1, max_length=200, description="its path in the work folder")],
 ) -> Answer[Upload]:
-    """Upload a file for a run to come, at most 20 MiB; it waits for a day, and nobody else can use it."""
+    """Upload a file for a later run, at most 20 MiB; it is kept for a day, for the caller only."""
     file = WorkFile(name, await receive_file(request, limit=LARGEST_FILE))
     upload = await run_in_threadpool(kept_files(service).upload, caller.name, file)
     return Answer(data=Upload(id=upload, name=file.name, size=len(file.data)))
@@ -271,7 +271,7 @@ async def upload_file(
 
 @run_file_routes.get("/{run_id}/files", responses=READ_PROBLEMS)
 def list_made_files(service: CurrentServices, run_id: str) -> Answer[list[MadeFile]]:
-    """What a run made in its work folder, by name; it is kept for seven days."""
+    """The files that a run made in its work folder, by name; they are kept for seven days."""
     record = service.catalog.records().journal.get(run_id)
     made = kept_files(service).made(record.id)
     return Answer(data=[MadeFile(name=file.name, size=file.size, media_type=_media_type(file.name)) for file in made])
@@ -293,7 +293,7 @@ async def preview_made_file(
     page: Page = 1,
     sheet: Sheet = 0,
 ) -> Answer[FilePreviewShape]:
-    """What a file that a run made looks like, as plain data; documents are read in a sandbox of their own."""
+    """A preview of a file that a run made, as plain data; documents are read in a separate sandbox."""
     from skillyard.workspace import WorkspaceFolder
 
     record = await run_in_threadpool(lambda: service.catalog.records().journal.get(run_id))

@@ -324,7 +324,7 @@ class ModelText(BaseModel):
 
 
 class SkillRisk(BaseModel):
-    """The gravest severity that the scanner found in a skill and nobody suppressed, and how many findings are open.
+    """The highest severity of open findings in a skill, and their number.
 
     While it is not `scanned` nothing is known. `withdrawal` says that its version should not be used any more, `withdrawn` why.
     """
@@ -338,7 +338,7 @@ class SkillRisk(BaseModel):
 
 
 class ScanReportShape(ResponseShape):
-    """What the scanner found, the gravest first: advice, nothing is blocked or allowed by it."""
+    """The scanner's findings, the most severe first: advice, nothing is blocked or allowed by it."""
 
     worst: Severity | None
     findings: list[Finding]

@@ -168,7 +168,7 @@ class FileAdded(BaseModel):
 
 
 class NoticeShown(BaseModel):
-    """Something worth knowing; `detail` is more of it, such as the summary that stands for the beginning from now on."""
+    """A notice; `detail` has more, such as the summary that replaces the beginning from now on."""
 
     event: Literal["notice"] = "notice"
     text: str
@@ -205,7 +205,7 @@ class TurnFailed(BaseModel):
 
 
 class TurnEnded(BaseModel):
-    """Nothing comes after this; a turn that is `waiting` goes on when its questions are answered."""
+    """The last event; a turn that is `waiting` continues when its requests for approval are answered."""
 
     event: Literal["end"] = "end"
     state: TurnState

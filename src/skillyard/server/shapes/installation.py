@@ -255,14 +255,14 @@ class InstallSummary(BaseModel):
 
 
 class OperationStarted(BaseModel):
-    """An install that goes on in the server; `events` is where to follow it."""
+    """An install in the background; `events` is the address to follow it."""
 
     operation_id: str
     events: str
 
 
 class InstallStep(BaseModel):
-    """One step of an operation; it took `duration_ms`, null while it goes on."""
+    """One step of an operation; it took `duration_ms`, null while it is running."""
 
     name: str
     progress: int

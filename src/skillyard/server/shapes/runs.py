@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from skillyard.engine import FINAL_STATES, RunState
 from skillyard.errors import InvalidInput
 from skillyard.execution import WorkFile, check_travelling
-from skillyard.execution.work_files import ALL_FILES, LARGEST_FILE, MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
+from skillyard.execution.run_inputs import ALL_FILES, LARGEST_FILE, MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
 from skillyard.insights import Dimension, UsagePeriod
 from skillyard.network import Contact
 from skillyard.sandbox import Limit
@@ -93,7 +93,7 @@ def owned_context(context: dict[str, Any], owner: str) -> dict[str, Any]:
         InvalidInput: it names whose memories it may keep.
     """
     if named := [key for key in OWNERS if key in context and context[key] != owner]:
-        raise InvalidInput(f"the context may not say {', '.join(named)}", hint="the server says for whom a run is")
+        raise InvalidInput(f"the context may not say {', '.join(named)}", hint="the server sets the user of a run")
     return {**context, "userId": owner}
 
 
@@ -176,14 +176,14 @@ class RunSummary(BaseModel):
 
 
 class ListedRun(RunSummary):
-    """A run in a list; where the runs of a schedule are folded, it stands for `runs` of them, of which `failures` failed."""
+    """A run in a list; if the runs of a schedule are folded, it represents `runs` of them, of which `failures` failed."""
 
     runs: int = 1
     failures: int | None = Field(default=None, description="null where nothing is folded")
 
 
 class RunListMeta(Meta):
-    """Where in the list a page is; `runs` is how many runs all of its rows stand for."""
+    """The position of a page in the list; `runs` is the number of runs that all rows represent."""
 
     runs: int
 
@@ -385,7 +385,7 @@ class TimelineSpanShape(ResponseShape):
 
 
 class TimelineShape(ResponseShape):
-    """Where the time, the tokens and the money of a run or turn went; `over` says that nothing of it goes on.
+    """The time, tokens and cost of the parts of a run or turn; `over` says that it has ended.
 
     A request to the model, a call of a tool, a wait for an answer or a slot, a script, and its steps, which are drawn one after
     the other: they say how long they took and not when they began. At most 2,000 spans.

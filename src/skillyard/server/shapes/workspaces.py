@@ -45,7 +45,7 @@ class WorkspaceProcess(BaseModel):
 
 
 class WorkspaceStateShape(ResponseShape):
-    """The workspace of a conversation: whether it has one (else `reason` says why not), and what goes on in its session.
+    """The workspace of a conversation: whether it has one (else `reason` says why not), and the state of its session.
 
     `path` is the folder as commands see it, `working_folder` where the next one begins; `is_open` says that a session stands.
     """
@@ -103,7 +103,7 @@ class CallerWorkspace(ResponseShape):
 
 
 class CallerWorkspaceDetail(CallerWorkspace):
-    """The same, with its session: whether one stands, its folder as commands see it, and its background processes."""
+    """The same, with its session: whether one is open, its folder as commands see it, and its background processes."""
 
     open: bool
     working_folder: str | None

@@ -258,7 +258,7 @@ def check_input(job: Job) -> None:
     if len(job.stdin) > job.policy.input_bytes:
         raise InvalidInput(f"the input is over {job.policy.input_bytes} bytes", hint="give the skill less input")
     if any("\0" in argument for argument in job.arguments):
-        raise InvalidInput("an argument holds a NUL character", hint="give arguments as plain text")
+        raise InvalidInput("an argument has a NUL character", hint="give arguments as plain text")
 
 
 def run_slot() -> asyncio.Semaphore:
