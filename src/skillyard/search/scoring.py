@@ -28,7 +28,7 @@ from skillyard.search.words import CHINESE_WORDS, compounds, runs, translate_chi
 from skillyard.text import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -93,14 +93,17 @@ def find_candidates(
     index: SearchIndex, terms: Terms, *, limit: int = 10, only: Callable[[int], bool] | None = None
 ) -> Candidates:
     """The skills to be scored in detail, at least `limit` of them if there are."""
-    sums, covered = _summed(index, terms)
-    positions = np.flatnonzero((covered > 0) & (index.numbers >= 0))
+    sums = _summed(index, terms)
     most = max(MOST_CLOSE, 3 * limit)
-    if only:
-        positions = _first_allowed(index, positions, sums, most, only)
+    for has in (sums > 0, None):  # few skills at all: those with words in other fields alone as well
+        positions = np.flatnonzero((_touched(index, terms) if has is None else has) & (index.numbers >= 0))
+        if only:
+            positions = _first_allowed(index, positions, sums, most, only)
+        if len(positions) >= most:
+            break
     if len(positions) > most:
         positions = positions[np.argpartition(-sums[positions], most - 1)[:most]]
-    return Candidates(positions, sums[positions], covered[positions])
+    return Candidates(positions, sums[positions], _covered(index, terms, positions))
 
 
 def _first_allowed(
@@ -214,37 +217,64 @@ def _having(
     return counts[0], counts[1], counts[2], counts[3]
 
 
-def _summed(index: SearchIndex, terms: Terms) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The score of the first step for every skill of every segment, and the weight of the request's words that it has.
+def _summed(index: SearchIndex, terms: Terms) -> NDArray[np.float64]:
+    """The score of the first step for every skill of every segment.
 
     Word by word: a skill is once in the postings of a word, and a slice of an array need not be gathered.
     """
-    total = sum(segment.postings.count for segment in index.segments)
-    sums, covered = np.zeros(total), np.zeros(total)
+    sums = np.zeros(_count(index))
     often = np.minimum(terms.often, 1.0)
-    factors = [(STEP * often * terms.described).tolist(), (STEP * often * terms.body).tolist()]
-    factors += [(NAME * often * terms.named).tolist(), (terms.rarity * (terms.often > 0)).tolist()]
+    factors = (STEP * often * terms.described, STEP * often * terms.body, NAME * often * terms.named)
+    strengths = name_strengths(np.arange(_LONGEST_NAME))
+    for postings, first, word, one, two in _slices_of(index, terms):
+        own = sums[first : first + postings.count]
+        described, body, named = (float(factor[word]) for factor in factors)
+        skills = postings.skills[one:two].astype(np.intp)
+        value = postings.described[one:two] * described
+        value += postings.body[one:two] * body
+        in_name = np.flatnonzero(postings.places[one:two] & PLACES["name"])
+        if len(in_name):
+            whose = skills[in_name]
+            lengths = postings.name_starts[whose + 1] - postings.name_starts[whose]
+            value[in_name] += strengths[np.minimum(lengths, _LONGEST_NAME - 1)] * named
+        own[skills] += value
+    return sums
+
+
+def _covered(index: SearchIndex, terms: Terms, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The weight of the request's words that each of the skills has."""
+    covered = np.zeros(len(positions))
+    weights = (terms.rarity * (terms.often > 0)).tolist()
+    for postings, first, word, one, two in _slices_of(index, terms):
+        skills = postings.skills[one:two]
+        sought = (positions - first).astype(skills.dtype)  # those of other segments are in none of the slices
+        at = np.minimum(np.searchsorted(skills, sought), two - one - 1)
+        covered[skills[at] == sought] += weights[word]
+    return covered
+
+
+def _touched(index: SearchIndex, terms: Terms) -> NDArray[np.bool_]:
+    """Which skills have a word of the request in any field."""
+    touched = np.zeros(_count(index), np.bool_)
+    weighty = (terms.rarity * (terms.often > 0) > 0).tolist()
+    for postings, first, word, one, two in _slices_of(index, terms):
+        if weighty[word]:
+            touched[first + postings.skills[one:two]] = True
+    return touched
+
+
+def _count(index: SearchIndex) -> int:
+    return sum(segment.postings.count for segment in index.segments)
+
+
+def _slices_of(index: SearchIndex, terms: Terms) -> Iterator[tuple[Postings, int, int, int, int]]:
+    """For each segment and word of the request with postings: those of the segment, its first position, word, begin and end."""
     first = 0
     for segment in index.segments:
-        postings = segment.postings
-        own, had = sums[first : first + postings.count], covered[first : first + postings.count]
-        strengths = name_strengths(np.arange(_LONGEST_NAME))
-        begin, end = slices(postings, terms.numbers)
-        for one, two, described, body, named, weight in zip(begin.tolist(), end.tolist(), *factors, strict=True):
-            if one == two:
-                continue
-            skills = postings.skills[one:two]
-            value = postings.described[one:two] * described
-            value += postings.body[one:two] * body
-            in_name = np.flatnonzero(postings.places[one:two] & PLACES["name"])
-            if len(in_name):
-                whose = skills[in_name]
-                lengths = postings.name_starts[whose + 1] - postings.name_starts[whose]
-                value[in_name] += strengths[np.minimum(lengths, _LONGEST_NAME - 1)] * named
-            own[skills] += value
-            had[skills] += weight
-        first += postings.count
-    return sums, covered
+        begin, end = slices(segment.postings, terms.numbers)
+        for word in np.flatnonzero(end > begin).tolist():
+            yield segment.postings, first, word, int(begin[word]), int(end[word])
+        first += segment.postings.count
 
 
 _SAMPLE: Final = 64
