@@ -46,6 +46,17 @@ def test_skills_are_installed_into_agents_followed_and_taken_out(
     assert call("link", "--json").data == {"links": []}
 
 
+def test_who_will_leave_a_linked_skill_out_is_said(call: Call, agents: Path, tmp_path: Path) -> None:
+    source = tmp_path / "sources/fill"
+    source.mkdir(parents=True)
+    text = "---\nname: fill\ndescription: Fills forms. Use it for forms.\ntriggers:\n  phrases: [fill]\n---\nFill.\n"
+    (source / "SKILL.md").write_text(text)
+    linked = call("install", source, "--to", "claude,codex,openhands")
+    assert (linked.code, linked.err.count("does not show")) == (0, 1)
+    assert "warning: openhands does not show fill: the field triggers must be a list" in linked.err
+    assert "does not show" not in call("unlink", "fill").err
+
+
 def test_a_skill_of_a_project_is_not_taken_for_a_namesake_of_the_users(
     call: Call, agents: Path, project: Path, make_skill: Call
 ) -> None:

@@ -348,6 +348,32 @@ def test_connecting_keeps_comments_order_modes_and_a_backup(home: Path, tmp_path
         assert path.read_text() == text and connection(agent) is None
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "a = 1 # mine\n",
+        'a = 1\n[[mcp_servers]]\nname = "other" # mine\ncommand = "x"\n\n[z]\ny = 1\n',
+        'mcp_servers = [{name = "other"}]\na = 1 # mine\n',
+    ],
+)
+def test_servers_that_stand_in_a_list_are_found_changed_and_removed_by_their_names(home: Path, before: str) -> None:
+    vibe, file, others = coding_agents()["vibe"], home / ".vibe/config.toml", tomllib.loads(before)
+    file.parent.mkdir()
+    file.write_text(before)
+    connect(vibe, SERVER).write(home / "data")
+    connect(vibe, McpServerEntry(url="https://a.example/mcp")).write(home / "data")
+    ours = {"name": "skillyard", "transport": "streamable-http", "url": "https://a.example/mcp"}
+    assert tomllib.loads(file.read_text()) == others | {"mcp_servers": [*others.get("mcp_servers", []), ours]}
+    assert connection(vibe) == ours and ("mine" in before) == ("mine" in file.read_text())
+    assert connect(vibe, McpServerEntry(url="https://a.example/mcp")).status == "unchanged"
+    disconnect(vibe).write(home / "data")
+    assert tomllib.loads(file.read_text()) == others and connection(vibe) is None
+    file.write_text("[mcp_servers.other]\n")
+    with pytest.raises(InvalidConfiguration, match="not a list"):
+        connect(vibe, SERVER)
+
+
 @pytest.mark.parametrize("text", ["[1]", '{"mcpServers": 3}', '{"a": 1,}', "{", "\udcff", '{"a": ' * 200, "nul"])
 def test_a_configuration_that_cannot_be_understood_is_not_written(home: Path, text: str) -> None:
     file = home / ".claude.json"

@@ -9,6 +9,9 @@ import pytest
 from skillyard.errors import InvalidInput
 from skillyard.interop import CLIENTS, ClientCompatibility, check_clients
 
+EVERY = frozenset(CLIENTS)
+STRICT = frozenset({"copilot", "cline", "continue", "pi", "vibe", "openhands", "cursor", "api"})
+
 
 def _check(tmp_path: Path, header: str, *, folder: str = "pdf", body: str = "Do it.\n") -> dict[str, ClientCompatibility]:
     place = tmp_path / folder
@@ -26,15 +29,17 @@ def test_a_proper_skill_loads_everywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "refusing", "why"),
     [
-        ("name: pdf\n", {"codex", "gemini", "opencode", "qwen", "continue", "pi", "cursor", "api"}, "description"),
-        ("description: Fills.\n", {"gemini", "opencode", "qwen", "continue", "cursor", "api"}, "name"),
-        ("name: PDF Forms\ndescription: Fills.\n", {"qwen", "cursor", "api"}, "small letters"),
-        ("name: 表单\ndescription: Fills.\n", {"copilot", "cursor", "api"}, "Latin letters"),
-        ("name: forms\ndescription: Fills.\n", {"cursor", "api"}, "folder"),
-        ("name: pdf\ndescription: Use when: asked\n", {"copilot", "cline", "continue", "pi", "cursor", "api"}, "proper YAML"),
-        (f"name: pdf\ndescription: {'x' * 1100}\n", {"copilot", "api"}, "1024"),
-        (f"name: {'n' * 70}\ndescription: Fills.\n", {"codex", "copilot", "cursor", "api"}, "at most 64"),
+        ("name: pdf\n", {*EVERY} - {"claude", "copilot", "cline", "openhands"}, "description"),
+        ("description: Fills.\n", {"gemini", "opencode", "qwen", "continue", "kilo", "vibe", "cursor", "api"}, "name"),
+        ("name: PDF Forms\ndescription: Fills.\n", {"qwen", "vibe", "openhands", "cursor", "api"}, "small letters"),
+        ("name: 表单\ndescription: Fills.\n", {"copilot", "vibe", "openhands", "cursor", "api"}, "Latin letters"),
+        ("name: forms\ndescription: Fills.\n", {"openhands", "cursor", "api"}, "folder"),
+        ("name: pdf\ndescription: Use when: asked\n", {*STRICT}, "proper YAML"),
+        (f"name: pdf\ndescription: {'x' * 1100}\n", {"copilot", "vibe", "api"}, "1024"),
+        (f"name: {'n' * 70}\ndescription: Fills.\n", {"codex", "copilot", "vibe", "openhands", "cursor", "api"}, "at most 64"),
         ("name: pdf\ndescription: Fills.\nversion: 1.0.0\n", {"api"}, "does not know"),
+        ("name: pdf\ndescription: Fills.\ntriggers:\n  phrases: [fill]\n", {"openhands", "api"}, "triggers must be a list"),
+        ("name: pdf\ndescription: Fills.\ncompatibility: [linux]\n", {"vibe", "openhands"}, "compatibility must be one text"),
         ("name: pdf\ndescription: Fills <b>all</b>.\n", {"api"}, "tags"),
     ],
 )
@@ -48,7 +53,7 @@ def test_of_what_cannot_be_read_some_recover_lines_and_one_shows_the_title(tmp_p
     found = _check(tmp_path, 'name: pdf\ndescription: "Fills\n', body="# Forms\n\nFirst words.\n")
     assert (found["claude"].loads, found["claude"].description) == (True, "Forms")
     assert {name for name, one in found.items() if any("not proper YAML;" in problem for problem in one.problems)} == {
-        "codex", "opencode", "copilot", "cline", "continue", "pi", "cursor", "api",
+        "codex", "opencode", "kilo", *STRICT,
     }  # fmt: skip
 
 
@@ -67,7 +72,7 @@ def test_what_a_client_shows_is_what_it_cuts_or_recovers(tmp_path: Path) -> None
     shown = {name: one.name for name, one in found.items()}
     assert (shown["claude"], shown["codex"], shown["gemini"], shown["copilot"]) == ("pdf", "a b/c", "a b-c", "a-b/c")
     assert {name for name, one in found.items() if any("only the user" in note for note in one.notes)} == {
-        "claude", "qwen", "copilot", "pi",
+        "claude", "qwen", "copilot", "pi", "vibe",
     }  # fmt: skip
     bare = _check(tmp_path, "", folder="bare", body="# Title\n\nFirst words.\n")
     assert (bare["claude"].loads, bare["claude"].name, bare["claude"].description) == (True, "bare", "Title")

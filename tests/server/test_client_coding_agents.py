@@ -1,4 +1,4 @@
-"""Coding agents, as npm has them, use skills over MCP, as `skillyard connect` configured them, and in their own folders.
+"""Coding agents, as npm and PyPI have them, use skills over MCP and in their own folders.
 
 Each is driven by a scripted model on loopback. Claude Code, which `make clients` puts in place, runs in every suite; the others
 are installed and run by `make test-long`.
@@ -32,9 +32,11 @@ ASKED = "How many words are in: One fish. Two fish."
 
 
 class Program(NamedTuple):
-    """A coding agent: what npm installs, its command, and `prepare`, which writes whom it asks and gives its environment.
+    """A coding agent: what npm or, with `==`, pip installs, its command, and `prepare`, which writes whom it asks.
 
-    `load` is its own tool that loads a skill of its folders, if it has one, and `shell` the one that runs a command.
+    `prepare` gives its environment. `load` is its own tool that loads a skill of its folders, if it has one, and `shell` the
+    one that runs a command. Where we do not write its list of servers, `servers` is the file, what to add to it, and the kind
+    of a server that is reached at an address.
     """
 
     package: str
@@ -42,7 +44,7 @@ class Program(NamedTuple):
     prepare: Callable[[Path, str], dict[str, str]]
     load: tuple[str, str] | None
     shell: tuple[str, str]
-    connects: bool = True
+    servers: tuple[str, str, str] | None = None
 
 
 def _write(path: Path, content: str | dict[str, Any]) -> None:
@@ -61,14 +63,18 @@ def _claude(home: Path, models: str) -> dict[str, str]:
     return {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1"}
 
 
-def _opencode(home: Path, models: str) -> dict[str, str]:
+def _opencode(home: Path, models: str, name: str = "opencode") -> dict[str, str]:
     options = {"baseURL": f"{models}/v1", "apiKey": "x"}
     scripted = {"name": "scripted", "tool_call": True, "limit": {"context": 200_000, "output": 8_000}}
     provider = {"npm": "@ai-sdk/openai-compatible", "name": "Local", "options": options, "models": {"scripted": scripted}}
     settings = {"autoupdate": False, "share": "disabled", "permission": {"*": "allow"}, "provider": {"local": provider}}
     models_of = {"model": "local/scripted", "small_model": "local/scripted"}
-    _write(home / ".config/opencode/opencode.json", settings | models_of)
+    _write(home / f".config/{name}/{name}.json", settings | models_of)
     return {"OPENAI_API_KEY": ""}
+
+
+def _kilo(home: Path, models: str) -> dict[str, str]:
+    return _opencode(home, models, "kilo")
 
 
 _QUIET = {"privacy": {"usageStatisticsEnabled": False}, "telemetry": {"enabled": False}}
@@ -106,6 +112,25 @@ def _continue(home: Path, models: str) -> dict[str, str]:
     return {"CONTINUE_TELEMETRY_ENABLED": "0"}
 
 
+def _vibe(home: Path, models: str) -> dict[str, str]:
+    quiet = "enable_telemetry = false\nenable_auto_update = false\nenable_update_checks = false\n"
+    provider = f'[[providers]]\nname = "local"\napi_base = "{models}/v1"\napi_key_env_var = "OPENAI_API_KEY"\n'
+    model = '[[models]]\nname = "gpt-4o"\nprovider = "local"\nalias = "scripted"\n'
+    _write(home / ".vibe/config.toml", f'active_model = "scripted"\n{quiet}{provider}{model}')
+    return {}
+
+
+def _openhands(home: Path, models: str) -> dict[str, str]:
+    llm = {"LLM_API_KEY": "x", "LLM_BASE_URL": f"{models}/v1", "LLM_MODEL": "openai/gpt-4o"}
+    return {**llm, "OPENHANDS_SUPPRESS_BANNER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+
+
+def _fast_agent(home: Path, models: str) -> dict[str, str]:
+    settings = f"default_model: openai.gpt-4o\nopenai: {{api_key: x, base_url: {models}/v1}}\n"
+    _write(home / ".fast-agent/fast-agent.yaml", settings)
+    return {"FAST_AGENT_HOME": str(home / ".fast-agent")}
+
+
 def _pi(home: Path, models: str) -> dict[str, str]:
     provider = {"baseUrl": f"{models}/v1", "api": "openai-completions", "apiKey": "x", "models": [{"id": "scripted"}]}
     _write(home / ".pi/agent/models.json", {"providers": {"local": provider}})
@@ -127,6 +152,10 @@ PROGRAMS = {
     "opencode": Program(
         "opencode-ai@1.18.33", ("opencode", "run", ASKED), _opencode, ("skill", "name"), ("bash", "command")
     ),
+    "kilo": Program(
+        "@kilocode/cli@7.7.7 @kilocode/cli-linux-x64@7.7.7", ("kilo", "run", "--auto", ASKED),
+        _kilo, ("skill", "name"), ("bash", "command"),
+    ),
     "gemini": Program("@google/gemini-cli@0.61.0", _GEMINI, _gemini, ("activate_skill", "name"), _RUN),
     "qwen": Program(
         "@qwen-code/qwen-code@0.24.4", ("qwen", "-y", "-p", ASKED), _qwen, ("skill", "skill"), _RUN
@@ -140,11 +169,24 @@ PROGRAMS = {
     ),
     "continue": Program(
         "@continuedev/cli@1.5.47", ("cn", "--auto", "-p", ASKED),
-        _continue, ("Skills", "skill_name"), ("Bash", "command"), False,
+        _continue, ("Skills", "skill_name"), ("Bash", "command"),
+        (".continue/config.yaml", "mcpServers:\n  - {name: skillyard, SERVER}\n", "type: streamable-http"),
     ),
     "pi": Program(
         "@mariozechner/pi-coding-agent@0.73.1", ("pi", "-p", "--provider", "local", "--model", "scripted", ASKED),
-        _pi, None, ("bash", "command"), False,
+        _pi, None, ("bash", "command"),
+    ),
+    "vibe": Program(
+        "mistral-vibe==3.0.2", ("vibe", "-p", ASKED, "--auto-approve", "--trust"), _vibe, ("skill", "name"), ("bash", "command")
+    ),
+    "openhands": Program(
+        "openhands==1.16.0", ("openhands", "--headless", "--always-approve", "--override-with-envs", "-t", ASKED),
+        _openhands, None, ("terminal", "command"),
+    ),
+    "fast-agent": Program(
+        "fast-agent-mcp==0.10.48", ("fast-agent", "go", "--shell", "--message", ASKED),
+        _fast_agent, None, ("bash", "command"),
+        (".fast-agent/fast-agent.yaml", "mcp: {servers: {skillyard: {SERVER}}}\n", "transport: http"),
     ),
 }  # fmt: skip
 NO_MCP = {"pi"}
@@ -159,14 +201,34 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     def install(name: str) -> Path:
         if name == "claude":
             return CLIENTS / "node_modules/.bin"
-        place = folder / name
+        place, package = folder / name, PROGRAMS[name].package
+        if "==" in package:
+            return _environment(place, package)
         if not place.is_dir():
             _write(place / "package.json", {"private": True})
             command = ["npm", "install", "--prefix", str(place), "--no-audit", "--no-fund", "--loglevel", "error"]
-            subprocess.run([*command, PROGRAMS[name].package], check=True, env=environment, timeout=600)
+            subprocess.run([*command, *package.split()], check=True, env=environment, timeout=600)
         return place / "node_modules/.bin"
 
     return install
+
+
+def _environment(place: Path, package: str) -> Path:
+    """The folder of the commands of a package of Python; it is in an environment of its own."""
+    if not place.is_dir():
+        subprocess.run([_newer_python(), "-m", "venv", place], check=True)
+        command = [str(place / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
+        subprocess.run(command, check=True, timeout=900)
+    return place / "bin"
+
+
+def _newer_python() -> str:
+    """A Python on the path, or installed beside this one, that is new enough for these programs."""
+    beside = sorted(map(str, Path(sys.base_prefix).parent.glob("3.1[2-9]*/bin/python")), reverse=True)
+    for found in (*map(shutil.which, ("python3.13", "python3.12")), *beside):
+        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+            return found
+    pytest.skip("it needs Python 3.12 or newer")
 
 
 class Driven:
@@ -177,6 +239,7 @@ class Driven:
 
         self.program, self.name, self.models, self.home = PROGRAMS[name], name, models, home
         self.work = home / "work"
+        self.more: tuple[str, ...] = ()
         self.work.mkdir()
         (home / ".config/skillyard").mkdir(parents=True)
         (home / ".config/skillyard/skillyard.toml").write_text('[permissions.skills]\n"weather-query" = "ask"\n', "utf-8")
@@ -189,6 +252,18 @@ class Driven:
         done = subprocess.run(["skillyard", *words], check=True, env=self.environment, cwd=self.work, timeout=60, stdout=-1)
         return done.stdout.decode()
 
+    def install(self, skill: str) -> Path:
+        """Put an example into its folder, or the project's where it has none for its user; gives the skill's folder."""
+        source = str(ROOT / "examples/skills" / skill)
+        if self.name == "openhands":  # refuses `triggers` that are no list
+            self.skillyard("convert", source, "--to", "anthropic", "--out", str(self.home / "plain"))
+            source = str(self.home / "plain" / skill)
+        if (known := coding_agents({"HOME": str(self.home)}).get(self.name)) is None:
+            self.skillyard("install", source, "--yes", "--to", "codex", "--in-project")
+            return self.work / ".agents/skills" / skill
+        self.skillyard("install", source, "--yes", "--to", self.name)
+        return Path(known.user_skills, skill)
+
     def command(self, *words: str) -> str:
         """Run one of its own commands; what it prints."""
         work = {"env": self.environment, "cwd": self.work, "stdin": subprocess.DEVNULL}
@@ -198,16 +273,21 @@ class Driven:
 
     def connect(self, url: str | None) -> None:
         """Write our server into its configuration, over standard input and output or at an address."""
-        if self.program.connects:
+        if self.program.servers is None:
             self.skillyard("connect", self.name, "--yes", *(["--url", url] if url else []))
             return
-        server = f"type: streamable-http\n    url: {url}\n" if url else "command: skillyard\n    args: [mcp]\n"
-        with (self.home / ".continue/config.yaml").open("a") as file:
-            file.write(f"mcpServers:\n  - name: skillyard\n    {server}")
+        name, text, kind = self.program.servers
+        with (self.home / name).open("a") as file:
+            local = f"command: skillyard, args: [mcp], env: {{SKILLYARD_HOME: {self.environment['SKILLYARD_HOME']}}}"
+            file.write(text.replace("SERVER", f"{kind}, url: {url}" if url else local))
+        self.more = ("--servers", "skillyard") if self.name == "fast-agent" else ()
 
     def run(self) -> str:
         """Let it answer the question; what it prints."""
-        command, work = self.program.command, {"env": self.environment, "cwd": self.work, "stdin": subprocess.DEVNULL}
+        command, work = (
+            [*self.program.command, *self.more],
+            {"env": self.environment, "cwd": self.work, "stdin": subprocess.DEVNULL},
+        )
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=240, **work)  # type: ignore[call-overload]
         finally:
@@ -230,7 +310,14 @@ class Driven:
 
 
 _SAYING = {"description": "work"}
-_SHELL_NEEDS = {"claude": _SAYING, "opencode": _SAYING, "copilot": _SAYING, "qwen": {"is_background": False}}
+_RISK = {"security_risk": "LOW"}  # which OpenHands wants with every call, and keeps to itself
+_SHELL_NEEDS: dict[str, dict[str, Any]] = {
+    "claude": _SAYING,
+    "opencode": _SAYING,
+    "copilot": _SAYING,
+    "qwen": {"is_background": False},
+    "openhands": _RISK,
+}
 
 
 @pytest.fixture
@@ -251,8 +338,7 @@ def _plain(text: str) -> str:
 )
 def test_a_coding_agent_lists_loads_reads_and_runs_a_skill_of_its_folder(name: str, drive: Callable[[str], Driven]) -> None:
     agent = drive(name)
-    agent.skillyard("install", str(ROOT / "examples/skills/text-statistics"), "--yes", "--to", name)
-    folder = Path(coding_agents({"HOME": str(agent.home)})[name].user_skills, "text-statistics")
+    folder = agent.install("text-statistics")
     script = f"{sys.executable} {folder}/scripts/execute.py"  # some have a shell with a PATH of its own
 
     def work(seen: Seen) -> Say | Call:
@@ -323,7 +409,7 @@ def test_a_coding_agent_installs_from_the_marketplace_updates_and_loads(
 
 # over MCP
 
-STEPS = (
+STEPS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("skills_list", {}, "weather-query"),
     ("search_skills", {"query": "count the words of a text"}, "text-statistics"),
     ("skill", {"skill": "text-statistic"}, "# Skill: text-statistics"),
@@ -335,13 +421,14 @@ STEPS = (
     ("skill", {"skill": "weather-query"}, "# Skill: weather-query"),
 )
 """What the model calls, and what it must be shown of the answer: a near name, errors, and what waits for an approval."""
+_TYPESCRIPT = "async function main() {{ return await tools.{tool}({arguments}).catch((error) => String(error)) }}"
 OVER_HTTP = (*STEPS[:-2], STEPS[-1])  # there the answer comes when somebody has decided
 MOST_WAITS = 10
 
 
 def _answers(agent: Driven, seen: Seen) -> list[str]:
     """What the model was shown of its steps."""
-    waited = {call for call, name, _ in seen.calls if name in (agent.program.shell[0], "tool_search")}
+    waited = {call for call, name, _ in seen.calls if name in (agent.program.shell[0], "tool_search", "search_tool_functions")}
     return [text for call, text in seen.results if call not in waited]
 
 
@@ -349,22 +436,27 @@ def _worker(agent: Driven, steps: tuple[tuple[str, dict[str, Any], str], ...]) -
     """A model that makes every step, whatever the agent has put before the names; asked beside that it says little.
 
     Agents begin while their servers are still starting: until our tools are there it waits, as a model that does other things.
-    Qwen Code has a tool that looks tools up, and one that calls them.
+    Qwen Code has a tool that looks tools up, and one that calls them; in Vibe the model writes a program that calls them.
     """
 
     def work(seen: Seen) -> Say | Call:
         at, ours = len(_answers(agent, seen)), next((name for name in seen.tools if name.endswith("run_skill")), None)
-        found = ours or next((m[0] for _, text in seen.results if (m := re.search(r"mcp__\w*run_skill", text))), None)
+        programs = "run_typescript" in seen.tools
+        found = ours or next((m[0] for _, text in seen.results if (m := re.search(r"mcp_\w*[_.]run_skill", text))), None)
         if steps is STEPS and at == len(STEPS) - 1:  # it has been told what a person does
             told = re.search(r"`skillyard (approvals approve [^`]*)`", _answers(agent, seen)[-1])
             assert told is not None
             agent.skillyard(*told[1].split())
         if found and at < len(steps):
-            tool, arguments, _ = steps[at]
+            tool, arguments = steps[at][0], steps[at][1] | (_RISK if agent.name == "openhands" else {})
             tool = found.removesuffix("run_skill") + tool
+            if programs:
+                return Call("run_typescript", {"code": _TYPESCRIPT.format(tool=tool, arguments=json.dumps(arguments))})
             return Call(tool, arguments) if ours else Call("tool_call", {"name": tool, "arguments": arguments})
         if at == len(steps) or agent.program.shell[0] not in seen.tools or len(seen.results) >= MOST_WAITS:
             return Say("There are 4 words.")
+        if programs:
+            return Call("search_tool_functions", {"query": "run a skill"})
         if "tool_search" in seen.tools and len(seen.results) % 2:
             return Call("tool_search", {"query": "select:mcp__skillyard__run_skill", "max_results": 1 + len(seen.results)})
         return agent.in_shell(f"sleep 1; echo {len(seen.results)}")

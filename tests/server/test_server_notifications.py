@@ -33,7 +33,7 @@ class Receiver(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Received)
-        self.status = 204
+        self.status, self.body, self.location = 204, b"", ""
         self.came: queue.Queue[tuple[dict[str, str], bytes]] = queue.Queue()
 
     def next(self) -> dict[str, Any]:
@@ -49,7 +49,10 @@ class _Received(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(self.server.status)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.end_headers()
+        self.wfile.write(self.server.body)
         self.server.came.put(({name.lower(): value for name, value in self.headers.items()}, body))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 # as it is called
@@ -213,6 +216,19 @@ def test_a_person_tries_the_webhook_and_learns_what_is_wrong(
     monkeypatch.delenv("HOOK_SECRET")
     with pytest.raises(InvalidConfiguration, match="HOOK_SECRET"):
         serve()
+
+
+def test_a_webhook_that_says_much_has_taken_it_and_one_that_redirects_has_not(
+    serve: Callable[..., TestClient], receiver: Receiver
+) -> None:
+    with serve('events = ["approval"]') as client:
+        receiver.status, receiver.body = 200, b"x" * 200_000
+        assert client.post("/api/v1/notifications/test").status_code == 200
+        receiver.status, receiver.body = 307, b""
+        receiver.location = f"http://127.0.0.1:{receiver.server_port}/elsewhere"
+        refused = client.post("/api/v1/notifications/test")
+        assert (refused.status_code, refused.json()["code"]) == (502, "network_failed")
+        assert [receiver.came.qsize(), SECRET in refused.text, "team=a" in refused.text] == [2, False, False]
 
 
 def test_without_a_webhook_nothing_is_noted_and_there_is_nothing_to_try(client: TestClient, home: Path) -> None:

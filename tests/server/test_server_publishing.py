@@ -153,6 +153,8 @@ def test_what_is_withdrawn_gives_way_to_the_version_before(member: Callable[...,
     assert left["origin"]["version"] == "1.0.0"
     assert ada.post(f"/tidy/versions/{left['version']}/yank", body).json()["data"]["current"] is False
     assert ada.get("").json()["data"][0]["isActive"] is False
+    again = ada.publish(pack(body="Bad."), version="1.2.0").json()
+    assert again["code"] == "version_unusable" and f"`skillyard yank tidy {bad} --undo`" in again["hint"]
     assert ada.publish(pack(body="Good."), version="1.2.0").status_code == 201
 
 

@@ -291,25 +291,23 @@ def connect(
     place, path = _place(agent, project)
     form = place.remote if server.url else place.local
     entry = {key: _filled(value, server) for key, value in form.items()}
-    entry = {key: value for key, value in entry.items() if value != {}}
-    return _planned(agent, path, [*place.key, name], entry)
+    named = {place.listed: name} if place.listed else {}
+    return _planned(agent, place, path, name, named | {key: value for key, value in entry.items() if value != {}})
 
 
 def disconnect(agent: CodingAgent, *, project: str | None = None, name: str = SERVER_NAME) -> ConfigurationChange:
     """The change that takes our server out again. Raises as `connect`."""
     place, path = _place(agent, project)
-    return _planned(agent, path, [*place.key, name], None)
+    return _planned(agent, place, path, name, None)
 
 
 def connection(agent: CodingAgent, *, project: str | None = None, name: str = SERVER_NAME) -> Mapping[str, Any] | None:
     """What an agent's configuration says of our server; None when it says nothing, or cannot be understood."""
     try:
         place, path = _place(agent, project)
-        value: Any = _values(path, _content(path) or b"")
+        value = place.entry(_values(path, _content(path) or b""), name)
     except (InvalidInput, PathRefused, ValueError):
         return None
-    for key in (*place.key, name):
-        value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else None
 
 
@@ -343,16 +341,14 @@ def _filled(value: Any, server: McpServerEntry) -> Any:
     return value
 
 
-def _planned(agent: CodingAgent, path: str, keys: Sequence[str], entry: dict[str, Any] | None) -> ConfigurationChange:
+def _planned(agent: CodingAgent, place: McpPlace, path: str, name: str, entry: dict[str, Any] | None) -> ConfigurationChange:
     before = _content(path)
     try:
-        known: Any = _values(path, before or b"")
-        for key in keys:
-            known = known.get(key) if isinstance(known, dict) else None
+        known = place.entry(_values(path, before or b""), name)
         if known == entry:
             return ConfigurationChange(agent.name, path, "unchanged", (), before, before or b"")
         edit = _edited_toml if path.endswith(".toml") else _edited_json
-        after = edit(before or b"", keys, entry)
+        after = edit(before or b"", place, name, entry)
     except (ValueError, RecursionError) as error:
         raise InvalidConfiguration(
             f"{path} cannot be understood: {error}",
@@ -381,11 +377,12 @@ def _values(path: str, data: bytes) -> dict[str, Any]:
     return tomllib.loads(data.decode())
 
 
-def _edited_json(data: bytes, keys: Sequence[str], entry: dict[str, Any] | None) -> bytes:
+def _edited_json(data: bytes, place: McpPlace, name: str, entry: dict[str, Any] | None) -> bytes:
+    keys = [*place.key, name]
     return without_json_value(data, keys) if entry is None else with_json_value(data, keys, entry)
 
 
-def _edited_toml(data: bytes, keys: Sequence[str], entry: dict[str, Any] | None) -> bytes:
+def _edited_toml(data: bytes, place: McpPlace, name: str, entry: dict[str, Any] | None) -> bytes:
     import tomllib
 
     import tomlkit
@@ -395,19 +392,21 @@ def _edited_toml(data: bytes, keys: Sequence[str], entry: dict[str, Any] | None)
     expected = tomllib.loads(text)
     try:
         document: Any = tomlkit.parse(text)
-        for level in (document, expected):
+        for level, table, rows in ((document, lambda: tomlkit.table(is_super_table=True), tomlkit.aot), (expected, dict, list)):
             holder: Any = level
-            for key in keys[:-1]:
-                if key not in holder:
-                    holder[key] = tomlkit.table(is_super_table=True) if level is document else {}
-                holder = holder[key]
+            for key in place.key[:-1] if place.listed else place.key:
+                holder = holder.setdefault(key, table())
                 if not isinstance(holder, dict):
                     raise ValueError(f"{key!r} in it is not a table")
-            if entry is None:
-                del holder[keys[-1]]
+            if place.listed:
+                if place.key[-1] not in holder and level is document and text.strip():
+                    holder.add(tomlkit.nl())
+                _put_row(holder, rows(), place, name, entry)
+            elif entry is None:
+                del holder[name]
             else:
-                holder[keys[-1]] = dict(entry)
-        changed = tomlkit.dumps(document)
+                holder[name] = dict(entry)
+        changed = tomlkit.dumps(document).rstrip("\n") + "\n"
     except TOMLKitError as error:
         raise ValueError(str(error)) from None
     if _without_empty(tomllib.loads(changed)) != _without_empty(expected):
@@ -415,9 +414,24 @@ def _edited_toml(data: bytes, keys: Sequence[str], entry: dict[str, Any] | None)
     return changed.encode()
 
 
+def _put_row(holder: Any, rows: Any, place: McpPlace, name: str, entry: dict[str, Any] | None) -> None:
+    """Replace or remove the row of that name in the list of servers, or add it at the end; `rows` is a list to begin with."""
+    rows = holder.setdefault(place.key[-1], rows)
+    if not isinstance(rows, list):
+        raise ValueError(f"{place.key[-1]!r} in it is not a list")
+    at = next((at for at, row in enumerate(rows) if isinstance(row, dict) and row.get(place.listed) == name), len(rows))
+    if entry is None and len(rows) == 1:
+        del holder[place.key[-1]]
+        return
+    if at < len(rows):
+        del rows[at]
+    if entry is not None:
+        rows.insert(at, dict(entry))
+
+
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
     """The tables without those at the top that are empty: a heading with nothing below says nothing."""
-    return {key: value for key, value in values.items() if value != {}}
+    return {key: value for key, value in values.items() if value not in ({}, [])}
 
 
 def _difference(before: bytes, after: bytes) -> tuple[str, ...]:

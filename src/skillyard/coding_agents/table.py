@@ -28,12 +28,25 @@ AUTO: Final = "auto"
 
 @dataclass(frozen=True, slots=True)
 class McpPlace:
-    """Where an agent lists its MCP servers: files by scope, the keys that lead to the servers, the form of a server."""
+    """Where an agent lists its MCP servers: files by scope, the keys that lead to the servers, the form of a server.
+
+    The servers are an object by their names, or with `listed` a list of objects whose names are in that field.
+    """
 
     files: Mapping[Scope, str]
     key: tuple[str, ...]
     local: Mapping[str, Any]
     remote: Mapping[str, Any]
+    listed: str = ""
+
+    def entry(self, values: Any, name: str) -> Any:
+        """What a configuration says of the server of that name; None when it says nothing."""
+        for key in self.key:
+            values = values.get(key) if isinstance(values, dict) else None
+        if not self.listed:
+            return values.get(name) if isinstance(values, dict) else None
+        rows = values if isinstance(values, list) else ()
+        return next((row for row in rows if isinstance(row, dict) and row.get(self.listed) == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +177,7 @@ def _mcp_place(entry: Mapping[str, Any], path: Any, *, redirected: bool) -> McpP
         files["user"] = path(user)
     if "project" in entry:
         files["project"] = entry["project"]
-    return McpPlace(MappingProxyType(files), tuple(entry["key"]), entry["local"], entry["remote"])
+    return McpPlace(MappingProxyType(files), tuple(entry["key"]), entry["local"], entry["remote"], entry.get("listed", ""))
 
 
 def _at_home(path: str, home: str, environ: Mapping[str, str]) -> str:

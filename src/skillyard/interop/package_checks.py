@@ -321,7 +321,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 ClientName = Literal[
-    "claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "continue", "pi", "cursor", "api"
+    "claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "continue", "pi", "kilo", "vibe", "openhands",
+    "cursor", "api",
 ]  # fmt: skip
 CLIENTS: Final[tuple[ClientName, ...]] = get_args(ClientName)
 _TAG: Final = re.compile(r"<[^>]")
@@ -388,7 +389,8 @@ class _ClientRules:
     description it is left out, or its title or first paragraph stands in, or nothing (`undescribed`). `names` is a pattern of
     the names it takes, with words for it; `over` the length of a description that keeps a skill out, `cut` what is shown of
     one; `unsafe` characters of a name become dashes. `manual`: it keeps from the model what is only for the user; `by_folder`:
-    a skill is called as its folder, which with `same_folder` is its name; `names_alone`: descriptions are not shown.
+    a skill is called as its folder, which with `same_folder` is its name; `names_alone`: descriptions are not shown;
+    `kinds`: fields that keep a skill out when they are of another kind.
     """
 
     source: str
@@ -404,8 +406,12 @@ class _ClientRules:
     by_folder: bool = False
     same_folder: bool = False
     names_alone: bool = False
+    kinds: tuple[tuple[str, type], ...] = ()
 
 
+_KINDS: Final[Mapping[type, str]] = {str: "one text", list: "a list", dict: "a mapping"}
+_SPEC_KINDS: Final = (("license", str), ("compatibility", str), ("metadata", dict))
+_STRICT_NAME: Final = (re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*"), "small letters, digits and single dashes")
 _FOLDERS: Final[Mapping[ClientName, _ClientRules]] = {
     "claude": _ClientRules(
         "Claude Code 2.1.330, tried", "anything", "folder", "title", cut=1536, manual=True, by_folder=True
@@ -425,6 +431,16 @@ _FOLDERS: Final[Mapping[ClientName, _ClientRules]] = {
     "cline": _ClientRules("Cline 3.0.65, tried", "proper", "folder", "nothing", names_alone=True),
     "continue": _ClientRules("Continue 1.5.47, tried"),
     "pi": _ClientRules("Pi 0.73.1, tried", "proper", "folder", manual=True),
+    "kilo": _ClientRules("Kilo 7.7.7, tried", "quotes"),
+    "vibe": _ClientRules(
+        "Mistral Vibe 3.0.2, tried", names=_STRICT_NAME, longest_name=NAME_LIMIT,
+        over=DESCRIPTION_LIMIT, manual=True, kinds=_SPEC_KINDS,
+    ),
+    "openhands": _ClientRules(
+        "OpenHands 1.16.0, tried", "proper", "folder", "nothing", _STRICT_NAME,
+        longest_name=NAME_LIMIT, cut=DESCRIPTION_LIMIT, same_folder=True,
+        kinds=(*_SPEC_KINDS, ("triggers", list), ("inputs", list)),
+    ),
     "cursor": _ClientRules(
         "its documentation; not tried", names=(re.compile(r"[a-z0-9-]+"), "small letters, digits and dashes"), same_folder=True
     ),
@@ -438,6 +454,11 @@ def _load(client: ClientName, skill: _Skill) -> ClientCompatibility:
     skill = skill if rules.reads != "anything" or not _begins(skill, "\"'") else replace(skill, fields={})
     name = skill.text("name")
     problems += _named(rules, name, skill.folder)
+    problems += [
+        f"the field {field} must be {_KINDS[kind]}"
+        for field, kind in rules.kinds
+        if (value := skill.fields.get(field)) is not None and not isinstance(value, kind)
+    ]
     description = skill.text("description")
     if not description and rules.undescribed == "out":
         problems.append("it has no description")

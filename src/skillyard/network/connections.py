@@ -291,6 +291,7 @@ async def _receive(question: OutgoingRequest, connection: h11.Connection, stream
                     f"{question.destination.host} answered more than {question.max_bytes} bytes",
                     hint="ask for less",
                     limit=question.max_bytes,
+                    status=head.status_code if head is not None else None,
                 )
         elif isinstance(event, h11.EndOfMessage) and head is not None:
             return GuardedResponse(head.status_code, _joined_headers(head), bytes(body))

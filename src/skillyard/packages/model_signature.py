@@ -387,7 +387,8 @@ def _pem(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(_LARGEST_PEM)
     except OSError as error:
-        raise InvalidInput(f"{os.fspath(path)} cannot be read: {error.strerror}", hint="name a PEM file") from None
+        hint = "name a PEM file; `skillyard key new --format oms` makes a key"
+        raise InvalidInput(f"{os.fspath(path)} cannot be read: {error.strerror}", hint=hint) from None
 
 
 def _invalid(message: str) -> SignatureInvalid:

@@ -312,9 +312,11 @@ def refuse_yanked(records: RegistryRecords, candidate: Candidate, request: Insta
             )
         if version.yanked and version.digest == candidate.digest and not request.force:
             why = f": {version.yanked_reason}" if version.yanked_reason else ""
+            back = f"take that back with `skillyard yank {candidate.skill_id} {version.version} --undo`"
+            uploaded = request.source.kind == "upload"
             raise VersionUnusable(
                 f"this content of {candidate.skill_id} was yanked as {version.version}{why}",
-                hint="install another version, or use --force",
+                hint=f"publish other content, or {back}" if uploaded else "install another version, or use --force",
             )
 
 

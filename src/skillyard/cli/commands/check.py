@@ -330,7 +330,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         dest="clients",
         metavar="CLIENTS",
         help="how these clients load it: all, or some of "
-        "claude,codex,gemini,opencode,qwen,copilot,cline,continue,pi,cursor,api",
+        "claude,codex,gemini,opencode,qwen,copilot,cline,continue,pi,kilo,vibe,openhands,cursor,api",
     )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that cannot change what a skill means")
     parser.add_argument(

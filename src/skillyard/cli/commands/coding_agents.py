@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.confirmation import confirm
@@ -20,6 +22,7 @@ from skillyard.cli.installation import (
 )
 from skillyard.cli.options import open_catalog, open_home, open_skill, parse_tool_prefix, record_audit_event
 from skillyard.cli.screen import FAILURE, OK, UsageProblem
+from skillyard.errors import SkillyardError
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 _TO: Final = "AGENT,…"
 _PLANNED: Final = {"added": "add to", "changed": "change in", "removed": "remove from", "unchanged": "nothing to change in"}
+_PUT: Final = ("linked", "copied", "unchanged", "updated")
 _STYLES: Final = {
     "refused": "error",
     "unchanged": "dim",
@@ -91,6 +95,19 @@ def draw_links(screen: Screen, reports: Sequence[LinkReport]) -> None:
         )
         if report.reason:
             screen.line(single_line(report.reason), indent=2)
+        if report.status in _PUT:
+            _warn_of_refusals(screen, report)
+
+
+def _warn_of_refusals(screen: Screen, report: LinkReport) -> None:
+    """Say which of the agents will leave a skill out that now stands in their folder: they do so without a word."""
+    from skillyard.interop import CLIENTS, check_clients
+
+    clients = tuple(name for name in CLIENTS if name in report.agents)
+    with contextlib.suppress(SkillyardError):  # what is wrong with the skill itself is said elsewhere
+        for client in check_clients(report.path, clients, name=Path(report.path).name) if clients else ():
+            if not client.loads:
+                screen.note(f"warning: {client.client} does not show {report.name}: {single_line('; '.join(client.problems))}")
 
 
 def add_link_arguments(parser: argparse.ArgumentParser) -> None:

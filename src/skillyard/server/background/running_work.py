@@ -280,12 +280,14 @@ class WebhookNotifier:
         leaving = asyncio.Event()
         looks = (self.news, self.update_news) if self._settings.url else ()
         going = [asyncio.create_task(self._go(pool, look, leaving)) for look in looks]
-        yield
-        leaving.set()
-        if going:
-            _, late = await asyncio.wait(going, timeout=_LEAVING_S)
-            for task in late:
-                task.cancel()
+        try:
+            yield
+        finally:
+            leaving.set()
+            if going:
+                _, late = await asyncio.wait(going, timeout=_LEAVING_S)
+                for task in late:
+                    task.cancel()
 
     async def send(self, notification: Notification) -> None:
         """Send one notification.
@@ -299,18 +301,24 @@ class WebhookNotifier:
         if self._secret:
             headers["x-hub-signature-256"] = "sha256=" + hmac.new(self._secret.encode(), body, "sha256").hexdigest()
         to = read_destination(self._settings.url)
-        answer = await guarded_request(
-            "POST",
-            self._settings.url,
-            allow=(f"{to.scheme}://{to.host}:{to.port}",),
-            headers=headers,
-            body=body,
-            timeout_s=_SEND_S,
-            max_bytes=64 * 1024,
-            allow_private=self._private,
-        )
-        if not 200 <= answer.status < 300:
-            raise NetworkFailed(f"the webhook at {to.host} answered {answer.status}", hint="check its address and its secret")
+        try:
+            answer = await guarded_request(
+                "POST",
+                self._settings.url,
+                allow=(f"{to.scheme}://{to.host}:{to.port}",),
+                headers=headers,
+                body=body,
+                timeout_s=_SEND_S,
+                max_bytes=64 * 1024,
+                allow_private=self._private,
+            )
+            status = answer.status
+        except NetworkFailed as error:
+            if (answered := error.details.get("status")) is None:
+                raise
+            status = int(str(answered))  # it says more than anybody reads: what it thinks of the notification is known
+        if not 200 <= status < 300:
+            raise NetworkFailed(f"the webhook at {to.host} answered {status}", hint="check its address and its secret")
 
     async def _go(
         self,
