@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from skillyard.search import SearchIndex, search_skills
 from skillyard.search.pages import Page, PageSource, read_pages, source_of, word_number
 from skillyard.search.postings import build_postings, merge, pairs_of
-from skillyard.search.ranker import ANSWER_CLUES, BASE, CLUES, FEATURES, RISING, Ranker, candidate_features, ranker
-from skillyard.search.scoring import as_written, expansion, find_candidates, request_terms
+from skillyard.search.ranker import ANSWER_CLUES, BASE, CLUES, FEATURES, RANKER_FILE, RISING, Ranker, candidate_features, ranker
+from skillyard.search.scoring import MOST_CLOSE, as_written, expansion, find_candidates, request_terms
 from skillyard.search.tokenizer import Tokenizer
 from skillyard.search.words import words
 
@@ -88,6 +88,19 @@ def test_an_everyday_word_is_no_slip_of_one_that_some_skill_has(request_text):
     near = DescribedSkill("things", "Does never summarize the thing: a hall, a weaker help, a holding.")
     index = SearchIndex([*OFFICE, near])
     assert expansion(index, request_text, words(request_text)) == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "near"), [("congrats", "convert"), ("fantastic", "fastmcp"), ("glad", "grad"), ("cheers", "cheek")]
+)
+def test_courtesy_and_what_is_three_slips_away_is_no_slip(said, near):
+    index = SearchIndex([*OFFICE, DescribedSkill(near, f"Does {near}.")])
+    assert expansion(index, said, words(said)) == ()
+
+
+def test_two_slips_in_a_long_word_are_corrected_in_a_small_catalog():
+    index = SearchIndex([DescribedSkill("terraform", "Writes terraform.")])
+    assert ("terraform", 0.9) in expansion(index, "teraforn", words("teraforn"))
 
 
 def test_a_long_everyday_word_finds_its_other_spelling():
@@ -169,6 +182,32 @@ def test_trees_are_followed_from_root_to_leaf():
     rows = np.zeros((2, len(FEATURES)), dtype=np.float32)
     rows[:, BASE + 1], rows[:, BASE] = (0.5, 0.6), (0.0, 0.5)
     assert trees.scores(rows).tolist() == [9.0, 13.0]
+
+
+def test_all_trees_at_once_are_each_tree_followed_from_its_root() -> None:
+    with np.load(RANKER_FILE) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    features = np.random.default_rng(4).random((40, len(FEATURES))).astype(np.float32)
+    ends = np.repeat(arrays["root"][None, :], len(features), axis=0).astype(int)
+    for _ in range(int(arrays["depth"][0])):
+        compared = features[np.arange(len(features))[:, None], arrays["feature"][ends]]
+        ends = np.where(compared > arrays["threshold"][ends], arrays["right"][ends], arrays["left"][ends])
+    walked = arrays["value"].astype(float)[ends].sum(axis=1) + float(arrays["base"][0]) * features[:, BASE]
+    assert Ranker(arrays).scores(features).tolist() == walked.tolist()
+
+
+def test_a_filter_leaves_the_best_of_the_skills_that_it_allows() -> None:
+    many = [DescribedSkill(f"chart-{number}", "Draws a chart. " + "Draws it again. " * (number % 7)) for number in range(400)]
+    index = SearchIndex(many)
+    terms = request_terms(index, words("draw a chart"))
+    asked: list[int] = []
+    found = find_candidates(index, terms, only=lambda number: bool(asked.append(number)) or number % 3 == 0)
+    everything = find_candidates(index, terms, limit=400)
+    sums = dict(zip(everything.positions.tolist(), everything.sums.tolist(), strict=True))
+    best = sorted((value for number, value in sums.items() if number % 3 == 0), reverse=True)[: len(found.sums)]
+    assert sorted(found.sums.tolist(), reverse=True) == best
+    assert len(found.positions) == MOST_CLOSE
+    assert len(asked) < len(many)
 
 
 def test_reasons_are_whole_words_as_somebody_writes_them() -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import zlib
 from array import array
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -97,6 +98,7 @@ def read_pages(sources: Iterable[PageSource]) -> list[Page]:
     return [_page(source) for source in sources]
 
 
+@lru_cache(maxsize=1 << 13)  # one request asks for each of its words a dozen times
 def word_number(word: str) -> int:
     """The number of a word as `words` gives it."""
     return zlib.crc32(root(word).encode("utf-8", "replace"))

@@ -117,20 +117,23 @@ def _table(
     described, body, places = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.uint8)
     names: list[NDArray[np.uint32]] = [np.zeros(0, np.uint32)] * len(positions)
     for segment, here, local in parts_of(index, positions):
-        row_of = np.full(segment.count, -1, np.int64)
-        row_of[local] = here
+        order = np.argsort(local)
+        sought, rows = local[order].astype(segment.skills.dtype), here[order]
         begin, end = slices(segment, terms.numbers)
-        chosen = ranges(begin, end - begin)
-        rows, columns = row_of[segment.skills[chosen]], np.repeat(np.arange(shape[1]), end - begin)
-        mine = rows >= 0
-        rows, columns, chosen = rows[mine], columns[mine], chosen[mine]
-        described[rows, columns] = segment.described[chosen] * STEP
-        body[rows, columns] = segment.body[chosen] * STEP
-        places[rows, columns] = segment.places[chosen]
+        for column, (one, two) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+            if one == two:
+                continue
+            skills = segment.skills[one:two]
+            at = np.searchsorted(skills, sought)  # a few of them in many: quicker than to look at all
+            mine = np.flatnonzero(skills[np.minimum(at, two - one - 1)] == sought)
+            at, whose = at[mine] + one, rows[mine]
+            described[whose, column] = segment.described[at]
+            body[whose, column] = segment.body[at]
+            places[whose, column] = segment.places[at]
         for row, number in zip(here.tolist(), local.tolist(), strict=True):
             own = segment.names[segment.name_starts[number] : segment.name_starts[number + 1]].tolist()
             names[row] = np.array(sorted({*own}), np.uint32)  # `np.unique` would import masked arrays, for 15 ms
-    return described, body, places, names
+    return described * STEP, body * STEP, places, names
 
 
 def parts_of(index: SearchIndex, positions: NDArray[np.int64]) -> list[tuple[Postings, NDArray[np.int64], NDArray[np.int64]]]:
@@ -177,14 +180,18 @@ def _pairs(index: SearchIndex, positions: NDArray[np.int64], terms: Terms, query
 def _pairs_worth(
     postings: Postings, local: NDArray[np.int64], pairs: NDArray[np.uint32], worth: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    begin, lengths = postings.pair_starts[local], np.diff(postings.pair_starts)[local]
-    owned = postings.pairs[ranges(begin, lengths)]
-    at = np.minimum(np.searchsorted(pairs, owned), len(pairs) - 1)
-    hits = np.where(pairs[at] == owned, worth[at], 0.0)
-    owners = np.repeat(np.arange(len(local)), lengths)
+    begin, end = postings.pair_starts[local], postings.pair_starts[local + 1]
+    owned = np.concatenate([postings.pairs[one:two] for one, two in zip(begin.tolist(), end.tolist(), strict=True)])
+    likely = np.zeros(_LOW + 1, np.bool_)  # by the lower bits of a pair: most of them are none of these
+    likely[pairs & _LOW] = True
+    found = np.flatnonzero(likely[owned & _LOW])
+    at = np.minimum(np.searchsorted(pairs, owned[found]), len(pairs) - 1)
+    hits = np.where(pairs[at] == owned[found], worth[at], 0.0)
+    owners = np.searchsorted(np.cumsum(end - begin), found, side="right")
     return np.bincount(owners, weights=hits, minlength=len(local)).astype(np.float64)
 
 
+_LOW: Final = np.uint32(0xFFFF)
 _ADDED: Final = 0.6  # what a word counts in a clause that the request does not say itself
 _ALL: Final = 0.99  # share of a clause's weight that is all of it
 _BEST_CLAUSES: Final = 3
@@ -201,7 +208,7 @@ def _clauses(index: SearchIndex, positions: NDArray[np.int64], terms: Terms) -> 
     order = np.argsort(terms.numbers)
     asked, factors = terms.numbers[order], np.where(terms.own, 1.0, _ADDED)[order]
     for postings, here, local in parts_of(index, positions):
-        begin, lengths = postings.said_starts[local], np.diff(postings.said_starts)[local]
+        begin, lengths = postings.said_starts[local], postings.said_starts[local + 1] - postings.said_starts[local]
         said = postings.said[ranges(begin, lengths)]
         ends = said == 0
         clause = np.cumsum(ends) - ends
@@ -231,34 +238,75 @@ def _clauses(index: SearchIndex, positions: NDArray[np.int64], terms: Terms) -> 
 RANKER_FILE: Final = Path(__file__).with_name("ranker.npz")
 
 
-class Ranker:
-    """Trees as arrays: node `i` compares feature `feature[i]` with `threshold[i]`, and goes on at `left[i]` or `right[i]`.
+_EVERY_LEAF: Final = -1  # all bits; trees have at most 53 leaves, as `_bit_number` goes by floats
 
-    `root` has the first node of each tree. A leaf goes on at itself, and `value` is what it adds. `depth` is that of the
-    deepest tree. To the trees comes the sum of the first step, as a share of the best, times `base`: where nothing was learned,
-    the order is that of the first step.
+
+class _Tree:
+    """One tree: its comparisons as feature, threshold, and a bit for each leaf that remains when a row is beyond; its leaves.
+
+    Leaves are numbered from left to right.
+    """
+
+    def __init__(self, nodes: dict[str, list[Any]], root: int) -> None:
+        self.compared: list[tuple[int, float, int]] = []
+        self.values: list[float] = []
+        self._nodes = nodes
+        self._add(root)
+
+    def _add(self, node: int) -> None:
+        left = self._nodes["left"][node]
+        if left == node:
+            self.values.append(self._nodes["value"][node])
+            return
+        first = len(self.values)
+        self._add(left)
+        gone = (1 << len(self.values)) - (1 << first)
+        self.compared.append((self._nodes["feature"][node], self._nodes["threshold"][node], ~gone))
+        self._add(self._nodes["right"][node])
+
+
+def _bit_number(bits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which bit each number has, of which each has one."""
+    number: NDArray[np.int64] = np.frexp(bits.astype(np.float64))[1].astype(np.int64) - 1
+    return number
+
+
+class Ranker:
+    """Trees, read from arrays: node `i` compares `feature[i]` with `threshold[i]` and goes on at `left[i]` or `right[i]`.
+
+    `root` has the first node of each tree. A leaf goes on at itself, and `value` is what it adds. To the trees comes the sum of
+    the first step, as a share of the best, times `base`: where nothing was learned, the order is that of the first step.
     """
 
     def __init__(self, arrays: dict[str, NDArray[np.generic]]) -> None:
-        self._root = arrays["root"].astype(np.int64)
-        self._feature = arrays["feature"].astype(np.int64)
-        self._threshold = arrays["threshold"].astype(np.float32)
-        children = np.stack([arrays["left"], arrays["right"]], axis=1)
-        self._children = children.astype(np.int64).ravel()
-        self._value = arrays["value"].astype(np.float64)
-        self._depth = int(arrays["depth"].astype(np.int64)[0])
+        nodes = {name: arrays[name].tolist() for name in ("feature", "threshold", "left", "right", "value")}
+        trees = [_Tree(nodes, int(root)) for root in arrays["root"].astype(np.int64)]
+        most = max(1, *(len(tree.compared) for tree in trees))
+        self._compared = np.zeros((len(trees), most), np.int64)
+        self._threshold = np.full((len(trees), most), np.inf, np.float32)
+        self._right_of = np.full((len(trees), most), _EVERY_LEAF, np.min_scalar_type(-(1 << (most + 1))))
+        self._values = np.zeros((len(trees), most + 1))
+        for row, tree in enumerate(trees):
+            count = len(tree.compared)
+            self._compared[row, :count] = [feature for feature, _, _ in tree.compared]
+            self._threshold[row, :count] = [threshold for _, threshold, _ in tree.compared]
+            self._right_of[row, :count] = [leaves for _, _, leaves in tree.compared]
+            self._values[row, : len(tree.values)] = tree.values
         self._base = float(arrays["base"].astype(np.float64)[0])
         self._curve = arrays["curve"].astype(np.float64)
         self._fitting = arrays["fitting"].astype(np.float64)
 
     def scores(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """A score for each row of features; only the order and the distances within one request mean something."""
-        rows = np.arange(len(features))[:, None]
-        nodes = np.broadcast_to(self._root, (len(features), len(self._root)))
-        for _ in range(self._depth):
-            beyond = features[rows, self._feature[nodes]] > self._threshold[nodes]
-            nodes = self._children[2 * nodes + beyond]
-        result: NDArray[np.float64] = self._value[nodes].sum(axis=1) + self._base * features[:, BASE]
+        """A score for each row of features; only the order and the distances within one request mean something.
+
+        All comparisons of all trees are made at once. Each that goes to the right leaves the leaves on its left out; the first
+        leaf that is left is where the row ends.
+        """
+        beyond = np.ascontiguousarray(features.T)[self._compared] > self._threshold[:, :, None]
+        left = np.where(beyond, self._right_of[:, :, None], _EVERY_LEAF)
+        ends = np.bitwise_and.reduce(left, axis=1)
+        values = self._values[np.arange(len(ends))[:, None], _bit_number(ends & -ends)]
+        result: NDArray[np.float64] = np.ascontiguousarray(values.T).sum(axis=1) + self._base * features[:, BASE]
         return result
 
     def confidences(self, values: Sequence[float], covered: Sequence[float], *, skills: int, words: int) -> list[float]:

@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,7 +28,7 @@ from skillyard.search.words import CHINESE_WORDS, compounds, runs, translate_chi
 from skillyard.text import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -41,6 +41,7 @@ MOST_CLOSE: Final = 120  # skills with words of the request that are scored in d
 _FEWEST: Final = 50  # skills as if there were so many at least: among a handful, one that has a word says little about it
 NAME: Final = 0.5  # what the name counts beside description and body
 _USUAL_NAME: Final = 3.0  # words
+_LONGEST_NAME: Final = 512  # words; a longer name counts as one with so many
 _CLEAR: Final = PLACES["name"] | PLACES["keywords"] | PLACES["files"]
 
 
@@ -92,15 +93,27 @@ def find_candidates(
     index: SearchIndex, terms: Terms, *, limit: int = 10, only: Callable[[int], bool] | None = None
 ) -> Candidates:
     """The skills to be scored in detail, at least `limit` of them if there are."""
-    sums, covered = _summed(index, terms)
-    counts = index.numbers >= 0
-    if only:
-        allowed = np.fromiter((only(number) for number in index.numbers.tolist()), np.bool_, len(counts))
-        counts &= allowed
-    positions = np.flatnonzero((covered > 0) & counts)
-    if len(positions) > (most := max(MOST_CLOSE, 3 * limit)):
+    sums = _summed(index, terms)
+    most = max(MOST_CLOSE, 3 * limit)
+    for has in (sums > 0, None):  # few skills at all: those with words in other fields alone as well
+        positions = np.flatnonzero((_touched(index, terms) if has is None else has) & (index.numbers >= 0))
+        if only:
+            positions = _first_allowed(index, positions, sums, most, only)
+        if len(positions) >= most:
+            break
+    if len(positions) > most:
         positions = positions[np.argpartition(-sums[positions], most - 1)[:most]]
-    return Candidates(positions, sums[positions], covered[positions])
+    return Candidates(positions, sums[positions], _covered(index, terms, positions))
+
+
+def _first_allowed(
+    index: SearchIndex, positions: NDArray[np.int64], sums: NDArray[np.float64], most: int, only: Callable[[int], bool]
+) -> NDArray[np.int64]:
+    """The best `most` of the positions that `only` allows: no more are asked about than are needed."""
+    best = positions[np.argsort(-sums[positions], kind="stable")]
+    numbers = index.numbers[best].tolist()
+    allowed = (at for at, number in enumerate(numbers) if only(number))
+    return best[np.fromiter(islice(allowed, most), np.int64)]
 
 
 def has_words(index: SearchIndex, position: int, query_words: Sequence[str]) -> list[str]:
@@ -173,7 +186,13 @@ def name_strengths(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def name_rarity(index: SearchIndex, numbers: NDArray[np.uint32]) -> NDArray[np.float64]:
     """How rare each word is in names and descriptions."""
-    return _rarity(index, _having(index, numbers)[1])
+    counts = np.zeros(len(numbers), np.int64)
+    for segment in index.segments:
+        postings = segment.postings
+        if len(postings.words):
+            at = np.minimum(np.searchsorted(postings.words, numbers), len(postings.words) - 1)
+            counts += np.where(postings.words[at] == numbers, postings.in_description[at], 0)
+    return _rarity(index, counts)
 
 
 def _rarity(index: SearchIndex, having: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -198,25 +217,64 @@ def _having(
     return counts[0], counts[1], counts[2], counts[3]
 
 
-def _summed(index: SearchIndex, terms: Terms) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The score of the first step for every skill of every segment, and the weight of the request's words that it has."""
-    sums, covered = [], []
+def _summed(index: SearchIndex, terms: Terms) -> NDArray[np.float64]:
+    """The score of the first step for every skill of every segment.
+
+    Word by word: a skill is once in the postings of a word, and a slice of an array need not be gathered.
+    """
+    sums = np.zeros(_count(index))
     often = np.minimum(terms.often, 1.0)
+    factors = (STEP * often * terms.described, STEP * often * terms.body, NAME * often * terms.named)
+    strengths = name_strengths(np.arange(_LONGEST_NAME))
+    for postings, first, word, one, two in _slices_of(index, terms):
+        own = sums[first : first + postings.count]
+        described, body, named = (float(factor[word]) for factor in factors)
+        skills = postings.skills[one:two].astype(np.intp)
+        value = postings.described[one:two] * described
+        value += postings.body[one:two] * body
+        in_name = np.flatnonzero(postings.places[one:two] & PLACES["name"])
+        if len(in_name):
+            whose = skills[in_name]
+            lengths = postings.name_starts[whose + 1] - postings.name_starts[whose]
+            value[in_name] += strengths[np.minimum(lengths, _LONGEST_NAME - 1)] * named
+        own[skills] += value
+    return sums
+
+
+def _covered(index: SearchIndex, terms: Terms, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The weight of the request's words that each of the skills has."""
+    covered = np.zeros(len(positions))
+    weights = (terms.rarity * (terms.often > 0)).tolist()
+    for postings, first, word, one, two in _slices_of(index, terms):
+        skills = postings.skills[one:two]
+        sought = (positions - first).astype(skills.dtype)  # those of other segments are in none of the slices
+        at = np.minimum(np.searchsorted(skills, sought), two - one - 1)
+        covered[skills[at] == sought] += weights[word]
+    return covered
+
+
+def _touched(index: SearchIndex, terms: Terms) -> NDArray[np.bool_]:
+    """Which skills have a word of the request in any field."""
+    touched = np.zeros(_count(index), np.bool_)
+    weighty = (terms.rarity * (terms.often > 0) > 0).tolist()
+    for postings, first, word, one, two in _slices_of(index, terms):
+        if weighty[word]:
+            touched[first + postings.skills[one:two]] = True
+    return touched
+
+
+def _count(index: SearchIndex) -> int:
+    return sum(segment.postings.count for segment in index.segments)
+
+
+def _slices_of(index: SearchIndex, terms: Terms) -> Iterator[tuple[Postings, int, int, int, int]]:
+    """For each segment and word of the request with postings: those of the segment, its first position, word, begin and end."""
+    first = 0
     for segment in index.segments:
-        postings = segment.postings
-        begin, end = slices(postings, terms.numbers)
-        lengths = end - begin
-        chosen = ranges(begin, lengths)
-        skills = postings.skills[chosen]
-        value = postings.described[chosen].astype(np.float64) * np.repeat(STEP * often * terms.described, lengths)
-        value += postings.body[chosen] * np.repeat(STEP * often * terms.body, lengths)
-        in_name = np.flatnonzero(postings.places[chosen] & PLACES["name"])
-        named = name_strengths(np.diff(postings.name_starts)[skills[in_name]])
-        value[in_name] += named * np.repeat(NAME * often * terms.named, lengths)[in_name]
-        sums.append(np.bincount(skills, weights=value, minlength=postings.count))
-        had = np.repeat(terms.rarity * (terms.often > 0), lengths)
-        covered.append(np.bincount(skills, weights=had, minlength=postings.count))
-    return np.concatenate(sums), np.concatenate(covered)
+        begin, end = slices(segment.postings, terms.numbers)
+        for word in np.flatnonzero(end > begin).tolist():
+            yield segment.postings, first, word, int(begin[word]), int(end[word])
+        first += segment.postings.count
 
 
 _SAMPLE: Final = 64
@@ -269,6 +327,13 @@ _LONG: Final = 6  # letters of a word that may be another name with two slips
 _SMALL: Final = 2_000  # skills up to which words with two slips are looked for among all that are written
 COMMON_WORDS_FILE: Final = Path(__file__).with_name("common_words.npy")
 """Checksums (`word_checksum`) of words that many public skills use, sorted; written by `benchmarks/search/common_words.py`."""
+# What people say and skills do not, in the form of `words`.
+_COURTEOUS: Final = """
+    afternoon appreciat awesom bravo brilliant bye cheer congrat congratulation dear delight even excellent fantastic glad
+    goodby goodnight gosh great greet haha hello hey hooray howdy kindly lovely madam marvelou morn nic oop pls plz sad sir
+    sorry splendid superb terrific thank thx tonight ty uh um welcom wonderful wow yay yeah yep
+"""
+_COURTESY: Final = frozenset(_COURTEOUS.split())
 _HYPHENED: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++[-_][A-Za-z0-9]++")
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
@@ -386,10 +451,24 @@ def _corrections(index: SearchIndex, word: str) -> list[str]:
     if near or len(index) > _SMALL or len(word) < _LONG or _is_common(word):
         return [slip for _, _, slip in near[:_CORRECTIONS]]
     written = sorted(one for one in index.vocabulary if one[:1] == word[:1] and abs(len(one) - len(word)) <= 3)
-    if found := [stem for one in nearest(word, written, limit=2) for stem in words(one)]:
-        return found
+    close = [(stem, one) for one in nearest(word, written, limit=_CORRECTIONS) for stem in words(one)]
+    if found := [stem for stem, one in close if slips_between(word, stem) <= 2 or slips_between(word, one) <= 2]:
+        return found[:2]
     known = [name for name in _other_names() if name[:2] == word[:2] and abs(len(name) - len(word)) <= 1]
     return [stem for name in nearest(word, known, limit=1) for stem in (*words(name), *_other_names()[name])]
+
+
+def slips_between(one: str, two: str) -> int:
+    """How many letters are missing, too many, wrong or swapped with the next (optimal string alignment)."""
+    before, row = [0] * (len(two) + 1), list(range(len(two) + 1))
+    for at, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [at]
+        for to, other in enumerate(two, 1):
+            least = min(before[to] + 1, row[to - 1] + 1, before[to - 1] + (letter != other))
+            if at > 1 and to > 1 and letter == two[to - 2] and one[at - 2] == other:
+                least = min(least, earlier[to - 2] + 1)
+            row.append(least)
+    return row[-1]
 
 
 @cache
@@ -403,7 +482,9 @@ def word_checksum(word: str) -> int:
 
 
 def _is_common(word: str) -> bool:
-    """Whether many public skills use a word: then it is what somebody meant and no slip, also where no skill here has it."""
+    """Whether many public skills use a word, or people say it for courtesy: then it is no slip, also where no skill has it."""
+    if word in _COURTESY:
+        return True
     known, number = _common_words(), word_checksum(word)
     at = int(np.searchsorted(known, number))
     return at < len(known) and int(known[at]) == number
