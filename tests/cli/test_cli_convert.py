@@ -34,8 +34,8 @@ def test_what_clients_make_of_a_skill_is_shown_and_decides_the_exit_code(call: C
     refused = call("check", folder, "--as", "all", "--json")
     assert refused.code == 1
     loads = {one["client"]: one["loads"] for one in refused.data["skills"][0]["clients"]}
-    assert {client for client, loaded in loads.items() if loaded} == {"claude", "copilot", "cline"}
-    assert len(loads) == 11
+    assert {client for client, loaded in loads.items() if loaded} == {"claude", "copilot", "cline", "openhands"}
+    assert len(loads) == 14
     assert "did you mean codex?" in call("check", folder, "--as", "codec").err
     assert call("check", folder, "--as", "codex", "--fix").code == 2
 

@@ -227,7 +227,7 @@ def test_an_older_program_says_so_and_copies_nothing_of_which_it_does_not_know_a
 ) -> None:
     _tell_newer(database, HEAD)
     said = cli(database_address, "db", "status")
-    assert (said.code, "newer Skillyard" in said.out, "goes on" in said.out) == (0, True, True), said
+    assert (said.code, "newer Skillyard" in said.out, "can still use it" in said.out) == (0, True, True), said
     assert json.loads(cli(database_address, "db", "status", "--json").out)["newer"] is True
     assert "newer Skillyard" in cli(database_address, "doctor").out
     target = Database.open(str(tmp_path / "there"), f"sqlite:///{tmp_path}/there.db")

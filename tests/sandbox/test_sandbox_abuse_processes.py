@@ -169,7 +169,7 @@ async def test_a_flood_does_not_make_the_watcher_grow(run_script, source: str) -
     before = _peak()
     result = await run_script(source, policy=Policy(timeout_ms=8_000, output_bytes=cap))
     assert result.status == "output_limit"
-    assert _peak() - before <= 1.5 * cap  # what is given back, and never the flood
+    assert _peak() - before <= 2 * cap  # what is given back, and never the flood
 
 
 def _peak() -> int:

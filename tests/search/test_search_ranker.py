@@ -302,7 +302,7 @@ def test_a_process_that_asks_once_finds_the_phrases_that_one_that_asks_often_fin
     for _ in range(4):
         often.written_as({"plan"})
     assert found == list(often.phrases_with(request))
-    assert bool(found) == bool(words(phrase))
+    assert bool(found) == any(word in request for word in words(phrase)[:1])  # "third" before "party" is no word of its own
 
 
 @given(st.text(alphabet="aZ9-_ é幻.'", max_size=12))

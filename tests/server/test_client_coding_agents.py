@@ -517,8 +517,9 @@ def test_a_coding_agent_does_all_of_it_over_mcp_and_waits_for_an_approval(
 
 def test_the_versions_that_are_driven_are_those_of_the_table_and_the_pages() -> None:
     known = coding_agents()
+    driven = {name: re.split("@|==", program.package)[-1] for name, program in PROGRAMS.items()}
     tried = {name: agent.tried for name, agent in known.items() if agent.tried}
-    assert tried == {name: program.package.rpartition("@")[2] for name, program in PROGRAMS.items()}
+    assert tried == {name: version for name, version in driven.items() if name in known}
     for page in ("docs/clients.md", "docs/zh/clients.md"):
         rows = dict(re.findall(r"^\| ([^|[]+) \| ([\d.]+) \|", (ROOT / page).read_text("utf-8"), re.MULTILINE))
-        assert {known[name].title: version for name, version in tried.items()} == rows
+        assert {known[name].title if name in known else name: version for name, version in driven.items()} == rows
