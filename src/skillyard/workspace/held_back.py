@@ -37,10 +37,10 @@ HELD_BACK: Final = frozenset({
     ".lvimrc", ".nvim.lua", ".nvimrc", ".vimrc", ".vscode", ".zed",
     # other agents: settings with hooks, servers and permissions, and their skills
     ".agents", ".aider.conf.yml", ".amazonq", ".claude", ".claude.json", ".cline", ".clinerules", ".codeium", ".codex",
-    ".config/agents", ".config/amp", ".config/crush", ".config/goose", ".config/kilo", ".config/opencode", ".continue", ".copilot",
-    ".crush", ".crush.json", ".cursor", ".factory", ".gemini", ".github/hooks", ".github/skills", ".goose", ".junie", ".kilocode",
-    ".kiro", ".mcp.json", ".opencode", ".opencode.json", ".openhands", ".qwen", ".roo", ".vibe", ".windsurf", "crush.json",
-    "kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc",
+    ".config/agents", ".config/amp", ".config/crush", ".config/goose", ".config/kilo", ".config/opencode", ".continue",
+    ".copilot", ".crush", ".crush.json", ".cursor", ".factory", ".gemini", ".github/hooks", ".github/skills", ".goose",
+    ".junie", ".kilocode", ".kiro", ".mcp.json", ".opencode", ".opencode.json", ".openhands", ".qwen", ".roo", ".vibe",
+    ".windsurf", "crush.json", "kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc",
     # what a session of the desktop or of the shell starts, in a home folder
     ".config/autostart", ".config/systemd", ".local/bin",
     # Skillyard
