@@ -220,10 +220,11 @@ _WORDS: Final = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xfe]{24,4000}")
 
 
 _STREAM: Final = re.compile(rb"stream\r?\n")
+# A string or a list begins at no escaped bracket: so what is read once as its content is not begun at again.
 _SHOWN: Final = re.compile(
-    rb"\[((?:[^\[\]\\]|\\.){0,4000})\]\s{0,3}TJ|\(((?:[^()\\]|\\.){0,4000})\)\s{0,3}(?:Tj|')|\b(?:T\*|Td|TD)\b"
+    rb"(?<!\\)\[((?:[^\[\]\\]|\\.){0,4000})\]\s{0,3}TJ|(?<!\\)\(((?:[^()\\]|\\.){0,4000})\)\s{0,3}(?:Tj|')|\b(?:T\*|Td|TD)\b"
 )
-_PIECE: Final = re.compile(rb"\(((?:[^()\\]|\\.){0,4000})\)")
+_PIECE: Final = re.compile(rb"(?<!\\)\(((?:[^()\\]|\\.){0,4000})\)")
 _MOST_STREAMS: Final = 400
 
 
