@@ -40,7 +40,8 @@ def _as_git(folder: Path, target: Path) -> Source:
     """The folder as a repository, cloned by its path, as a test may."""
     target.mkdir()
     settings = ("-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "init.defaultBranch=main")
-    for words in (("init", "-q"), ("--work-tree", str(folder), "add", "-A"), ("commit", "-qm", "skills")):
+    authored = ("--work-tree", str(folder), "add", "-A", "--", ".", ":(exclude,glob)**/__pycache__/**")  # of other tests
+    for words in (("init", "-q"), authored, ("commit", "-qm", "skills")):
         subprocess.run(
             ["git", "--git-dir", str(target / ".git"), *settings, *words], check=True, cwd=folder, capture_output=True
         )
