@@ -239,7 +239,7 @@ def add_finding_option(parser: argparse.ArgumentParser) -> None:
         type=_scanner_rule,
         default=[],
         metavar="RULE",
-        help="install in spite of this finding of the scanner; may be given several times",
+        help="install in spite of this finding of the scanner; may be repeated",
     )
 
 

@@ -276,7 +276,7 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         "--root",
         action="append",
         metavar="PATH",
-        help="look in exactly this folder of skills and nowhere else; may be given several times, the first wins",
+        help="look in exactly this folder of skills and nowhere else; may be repeated, the first wins",
     )
     group.add_argument("--project", metavar="DIR", help="act as if started in this folder")
     group.add_argument("--json", action="store_true", help="print one JSON document on standard output")

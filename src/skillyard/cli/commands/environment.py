@@ -38,14 +38,14 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="for allow and revoke, only this: pypdf, npm:docx or program:qpdf; may be given several times",
+        help="for allow and revoke, only this: pypdf, npm:docx or program:qpdf; may be repeated",
     )
     parser.add_argument(
         "--without",
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="for allow, leave this out of the proposal, spelled as there; may be given several times",
+        help="for allow, leave this out of the proposal, spelled as there; may be repeated",
     )
     parser.add_argument("--yes", action="store_true", help="for allow, do not ask")
     parser.add_argument(

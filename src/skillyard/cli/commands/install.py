@@ -46,7 +46,7 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder, an archive, owner/repo[/path][@ref], a git, https or oci address; else what skillyard.lock names",
     )
     parser.add_argument(
-        "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be given several times"
+        "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be repeated"
     )
     parser.add_argument(
         "-y",

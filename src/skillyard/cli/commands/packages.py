@@ -289,7 +289,7 @@ def add_sign_arguments(parser: argparse.ArgumentParser) -> None:
     _add_signature_format(parser)
     parser.add_argument(
         "--certificate", action="append", default=[], metavar="FILE",
-        help="with --format oms: the key's certificate, then those above it; may be given several times",
+        help="with --format oms: the key's certificate, then those above it; may be repeated",
     )  # fmt: skip
 
 
@@ -394,7 +394,7 @@ def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, choices=formats, metavar="FORMAT", help=f"one of: {', '.join(formats)}")
     parser.add_argument("--out", default="converted", metavar="DIR", help="write below this folder (default: %(default)s)")
     parser.add_argument(
-        "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be given several times"
+        "--skill", action="append", default=[], metavar="NAME", help="only this skill of the source; may be repeated"
     )
     parser.add_argument("--force", action="store_true", help="replace an existing folder")
 

@@ -71,7 +71,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="give the script a copy of this file in an empty folder; may be given several times, also as NAME=PATH",
+        help="give the script a copy of this file in an empty folder; may be repeated, also as NAME=PATH",
     )
     parser.add_argument(
         "--with",
@@ -79,7 +79,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="give this run one more package or program: pypdf, npm:docx or program:qpdf; may be given several times",
+        help="give this run one more package or program: pypdf, npm:docx or program:qpdf; may be repeated",
     )
 
 

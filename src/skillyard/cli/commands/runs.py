@@ -101,7 +101,7 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=_STATES,
         metavar="STATUS",
-        help=f"only runs in this state ({', '.join(_STATES)}); may be given several times",
+        help=f"only runs in this state ({', '.join(_STATES)}); may be repeated",
     )
     parser.add_argument("--schedule", metavar="NAME", help="only runs of this schedule")
     parser.add_argument(

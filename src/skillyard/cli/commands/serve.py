@@ -150,7 +150,7 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="with --workspace: give it a package or program: pypdf, npm:docx or program:qpdf; may be given several times",
+        help="with --workspace: give it a package or program: pypdf, npm:docx or program:qpdf; may be repeated",
     )
     parser.add_argument(
         "--writable",
@@ -351,7 +351,7 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="the pool to work for, may be given several times (default: the pool of all runs, if they are queued)",
+        help="the pool to work for, may be repeated (default: the pool of all runs, if they are queued)",
     )
     parser.add_argument(
         "--concurrency", type=parse_positive, default=1, metavar="N", help="the number of runs at once (default: %(default)s)"

@@ -220,7 +220,7 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=_STATUSES,
         metavar="STATUS",
-        help=f"only skills of this status ({', '.join(_STATUSES)}); may be given several times",
+        help=f"only skills of this status ({', '.join(_STATUSES)}); may be repeated",
     )
     parser.add_argument("--wide", action="store_true", help="whole descriptions, also where they are long")
 
@@ -347,7 +347,7 @@ def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
         help="the output of --json for the previous turn; what it showed stays in place",
     )
     parser.add_argument(
-        "--pin", action="append", default=[], metavar="NAME", help="a skill that is always listed; may be given several times"
+        "--pin", action="append", default=[], metavar="NAME", help="a skill that is always listed; may be repeated"
     )
     parser.add_argument(
         "--guidance",

@@ -33,7 +33,7 @@ def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="for exec: give the command a package or program: pypdf, npm:docx or program:qpdf; may be given several times",
+        help="for exec: give the command a package or program: pypdf, npm:docx or program:qpdf; may be repeated",
     )
     parser.add_argument(
         "--writable",
