@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 from skillyard import Catalog
 from skillyard.cli import main
 from skillyard.errors import DatabaseDamaged
-from skillyard.mcp.server import create_server
+from skillyard.mcp.mcp_server import create_server
 from skillyard.tools import SkillTools
 
 HINT = "skillyard db repair"

@@ -18,7 +18,7 @@ from skillyard.errors import DeleteRefused, FileTooLarge, InvalidConfiguration, 
 from skillyard.paths import real_path, refuse_reserved
 
 if TYPE_CHECKING:
-    from skillyard.catalog.records import SkillState
+    from skillyard.catalog.catalog_rows import SkillState
     from skillyard.catalog.skill import Skill
 
 _FILE: Final = "settings.json"

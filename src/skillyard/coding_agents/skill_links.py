@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from skillyard.coding_agents.table import SkillsFolder
+from skillyard.coding_agents.coding_agent_table import SkillsFolder
 from skillyard.errors import ArchiveRefused, InvalidConfiguration, LocalEdits, SkillNotFound
 from skillyard.files import locked, move_folder, read_limited, replace_file
 from skillyard.packages import copy_tree, tree_digest

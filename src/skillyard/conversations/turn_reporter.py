@@ -24,7 +24,7 @@ from skillyard.permissions import WORKSPACE_TOOL_NAMES
 from skillyard.prompt import count_tokens
 from skillyard.sandbox import listen_to_output
 from skillyard.text import sanitize, shorten, single_line
-from skillyard.tools.arguments import named_skill
+from skillyard.tools.tool_arguments import named_skill
 from skillyard.tracing import open_span
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, cast
 
+from skillyard.document.document_rules import Findings
 from skillyard.document.fields import FieldReader
-from skillyard.document.rules import Findings
 from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, tool_parts
 from skillyard.document.yaml_reader import Mapping as MappingNode
 from skillyard.document.yaml_reader import Node, Scalar, as_data, as_text

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 import yaml_rs
 
-from skillyard.document.rules import DEPTH_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, KEY_LIMIT, Facets, Summary
+from skillyard.document.document_rules import (
+    DEPTH_LIMIT,
+    DESCRIPTION_LIMIT,
+    DOCUMENT_LIMIT,
+    HEADER_LIMIT,
+    KEY_LIMIT,
+    Facets,
+    Summary,
+)
 from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, split_words, tool_parts
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
-    from skillyard.document.rules import Profile
+    from skillyard.document.document_rules import Profile
 
 
 _ORDINARY: Final = bytes(set(range(32, 127)) - set(b"&!{[")) + b"\n"

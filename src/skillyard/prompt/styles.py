@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, TypeGuard
 
 from skillyard.errors import ExtensionFailed, InvalidInput
 from skillyard.extensions import Extension, Extensions
-from skillyard.prompt.entry import FIELD_LIMIT, Field, IndexEntry, Piece, ShownSkill, cut_list
 from skillyard.prompt.fence import markers, steady_nonce, without_markers
+from skillyard.prompt.index_entry import FIELD_LIMIT, Field, IndexEntry, Piece, ShownSkill, cut_list
 from skillyard.text import escape_xml
 
 Style = Literal["awareness", "direct", "tool", "xml-index", "section", "compact"]

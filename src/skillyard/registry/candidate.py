@@ -35,8 +35,8 @@ from skillyard.packages import (
     verify_tree,
 )
 from skillyard.packages.model_signature import OMS_FILE, PinnedKey, verify_model
-from skillyard.registry.model import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.powers import POWER_LISTS, Powers, read_powers
+from skillyard.registry.registry_values import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, folder_hash
 from skillyard.settings_reader import Settings, SettingsReader, texts
 from skillyard.text import single_line

@@ -19,15 +19,15 @@ from skillyard.errors import DependencyConflict, DependencyCycle, FileProblem, N
 from skillyard.packages import FoundSkill, PackageLimits, Source, find_skills
 from skillyard.paths import slug
 from skillyard.registry.candidate import Candidate, staged_candidate
-from skillyard.registry.model import ComesAlong, FetchedTree
+from skillyard.registry.registry_values import ComesAlong, FetchedTree
 from skillyard.registry.requirements import VersionRequirement, cycles, parse_requirement, requirements_of
 from skillyard.registry.source_fetcher import SourceFetcher
 from skillyard.registry.upgrade_checks import shown_origin, shown_source
 
 if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorIndex
-    from skillyard.registry.model import Fetcher, InstalledSkill
     from skillyard.registry.record_queries import RecordReader
+    from skillyard.registry.registry_values import Fetcher, InstalledSkill
 
 _ROUNDS: Final = 500
 _MOST_FETCHES: Final = 32  # in one search: each may be a whole repository

@@ -40,7 +40,7 @@ from skillyard.packages import (
     tree_digest,
 )
 from skillyard.packages.digest import check_content, digest_hex
-from skillyard.registry.model import FetchedTree
+from skillyard.registry.registry_values import FetchedTree
 from skillyard.registry.requirements import parse_requirement, version_key
 from skillyard.text import single_line
 from skillyard.wire import WireForm, wire

@@ -27,8 +27,8 @@ from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, SkillsLock, folder_
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import InstallOptions, OperationResult
     from skillyard.registry.registry import Registry
+    from skillyard.registry.registry_values import InstallOptions, OperationResult
 
 
 LOCK_FILE: Final = "skillyard.lock"

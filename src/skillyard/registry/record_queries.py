@@ -16,7 +16,7 @@ from skillyard.database import (
     skill_versions,
     version_approvals,
 )
-from skillyard.registry.model import EDITABLE, InstalledSkill, InstallLog, SkillVersion, VersionApproval
+from skillyard.registry.registry_values import EDITABLE, InstalledSkill, InstallLog, SkillVersion, VersionApproval
 
 if TYPE_CHECKING:
     from skillyard.database import Database

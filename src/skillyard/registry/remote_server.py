@@ -30,7 +30,7 @@ from skillyard.errors import (
 from skillyard.files import locked, read_limited, replace_file
 from skillyard.packages import PackageLimits
 from skillyard.plain_json import read_json
-from skillyard.registry.model import ListedApproval
+from skillyard.registry.registry_values import ListedApproval
 from skillyard.text import shorten, single_line
 from skillyard.wire import WireForm, wire
 

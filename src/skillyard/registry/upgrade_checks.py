@@ -26,17 +26,17 @@ from skillyard.errors import (
     VersionUnusable,
 )
 from skillyard.packages import Source, find_skills, read_signature, shown_address, tree_digest
-from skillyard.registry.model import SkillVersion, SourceReplacement
 from skillyard.registry.powers import NO_POWERS, PowerChange, installed_powers
+from skillyard.registry.registry_values import SkillVersion, SourceReplacement
 from skillyard.registry.version_files import NO_STORE_HINT
 from skillyard.settings_reader import SettingsReader
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import Candidate, InstallRequest
-    from skillyard.registry.model import AgreeReplacement, ResultStatus
     from skillyard.registry.record_queries import RecordReader
-    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.registry_records import RegistryRecords
+    from skillyard.registry.registry_values import AgreeReplacement, ResultStatus
     from skillyard.registry.version_store import VersionStore
 
 

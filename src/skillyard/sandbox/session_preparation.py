@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import FileMissing, InvalidInput, RuntimeUnavailable
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
-from skillyard.sandbox.environment import base_environment
 from skillyard.sandbox.folder_owners import FolderLoan, give_to, lend_folder, session_identity
 from skillyard.sandbox.job import (
     NODE_PACKAGES_INSIDE,
@@ -28,6 +27,7 @@ from skillyard.sandbox.job import (
 )
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.process_launch import Identity
+from skillyard.sandbox.run_environment import base_environment
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.staging import CACHE, COMPILED, StagedCopy, copy_held, new_stage
 

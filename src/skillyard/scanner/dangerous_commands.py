@@ -14,7 +14,7 @@ from typing import Final
 
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import chain, find, pattern
-from skillyard.scanner.sources import Hit, SourceText
+from skillyard.scanner.source_texts import Hit, SourceText
 
 CALL_RULES: Final = (
     ScanRule("runs-input-as-code", "dangerous calls", "user input is run as code",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from skillyard.scanner.sources import SourceText, read_files, reading_rank, readings, split
+from skillyard.scanner.source_texts import SourceText, read_files, reading_rank, readings, split
 from skillyard.text import single_line
 from skillyard.wire import WireForm
 

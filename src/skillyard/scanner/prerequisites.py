@@ -14,7 +14,7 @@ from typing import Final
 
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.sources import Hit, SourceText
+from skillyard.scanner.source_texts import Hit, SourceText
 
 PREREQUISITE_RULES: Final = (
     ScanRule("password-archive", "download and run", "the reader is told to download an archive and open it with a password that stands here",

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from skillyard.scanner.finding import Effect, Finding, ScanRule, lower_severity
-from skillyard.scanner.network import downloads_from_owner
-from skillyard.scanner.sources import evidence_of
+from skillyard.scanner.network_use import downloads_from_owner
+from skillyard.scanner.source_texts import evidence_of
 
 if TYPE_CHECKING:
     from skillyard.scanner.watch_network import RecordedRequest

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.paths import read_inside
-from skillyard.search.index import SearchIndex
 from skillyard.search.pages import DESCRIPTION_LIMIT
+from skillyard.search.search_index import SearchIndex
 from skillyard.search.words import runs, words
 from skillyard.text import single_line
 

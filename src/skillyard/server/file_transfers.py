@@ -23,11 +23,11 @@ from starlette.requests import ClientDisconnect
 
 from skillyard.errors import ArchiveRefused, ArchiveTooLarge, FileTooLarge, InvalidInput, SkillyardError
 from skillyard.packages import PackageLimits
-from skillyard.packages.entries import safe_name
+from skillyard.packages.archive_entries import safe_name
 from skillyard.paths import slug
 from skillyard.registry import PowerChange, SourceReplacement
 from skillyard.server.responses import attachment, bytes_response
-from skillyard.server.shapes.workspaces import FilePreviewShape
+from skillyard.server.shapes.workspace_shapes import FilePreviewShape
 from skillyard.text import is_text, limit_words
 
 if TYPE_CHECKING:

@@ -37,13 +37,13 @@ from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
-from skillyard.server.settings import LOOPBACK, AccessPolicy
+from skillyard.server.server_settings import LOOPBACK, AccessPolicy
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from skillyard.server.middleware.observability import LogFormat
-    from skillyard.server.settings import ConnectionLimits
+    from skillyard.server.server_settings import ConnectionLimits
 
 _LARGEST_HEAD: Final = 64 * 1024
 _FEWEST: Final = 64  # connections, however few files the process may open
