@@ -12,7 +12,6 @@ fails, the ranking by words stands.
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -97,8 +96,6 @@ _SMOOTH: Final = 10  # added to each rank, so that the first ones do not decide 
 _TEXT: Final = 1_000  # characters of one skill that a reranker receives
 _LARGEST: Final = 64 * 1024 * 1024  # bytes of an answer
 
-_log = logging.getLogger("skillyard.search")
-
 
 class Reranker(Protocol):
     """A second opinion on the best matches."""
@@ -150,7 +147,11 @@ def rerank(request: str, matches: Sequence[Match], reranker: Reranker) -> list[M
         if len(scores) != len(texts) and len(first) > 1:
             raise ValueError(f"{len(scores)} scores for {len(texts)} skills")
     except Exception as error:
-        _log.warning("the reranker failed, using the ranking by words: %s", single_line(str(error)))
+        import logging  # a search without a reranker does without
+
+        logging.getLogger("skillyard.search").warning(
+            "the reranker failed, using the ranking by words: %s", single_line(str(error))
+        )
         return [*first, *rest]
     by_model = {at: rank for rank, at in enumerate(sorted(range(len(scores)), key=lambda at: (-scores[at], at)))}
     fused = sorted(range(len(scores)), key=lambda at: (-1 / (_SMOOTH + at) - 1 / (_SMOOTH + by_model[at]), at))

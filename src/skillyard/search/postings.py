@@ -12,8 +12,7 @@ import marshal
 import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -50,8 +49,7 @@ _TYPES: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Postings:
+class Postings(NamedTuple):
     """The words of some skills, numbered from 0: sorted words, and for each a slice of the lists.
 
     `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `described` and `body` (the strength in these fields) and
@@ -78,7 +76,7 @@ class Postings:
     lengths: NDArray[np.int32]
 
     @property
-    def count(self) -> int:
+    def skill_count(self) -> int:
         """How many skills there are."""
         return len(self.lengths)
 
@@ -300,8 +298,7 @@ _SMALL: Final = 256  # skills in small segments before they become part of the l
 _SEGMENTS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """Postings, and for each skill in them what it was read from."""
 
     keys: tuple[Key, ...]
@@ -365,12 +362,12 @@ def make_segment(keys: Sequence[Key], parts: Sequence[list[Any]], files: Portion
     if kept_at:
         pairs = CachePieces(4 * int(made.postings.pair_starts[-1]), (part.array("pairs").tobytes() for part in stored))
         at = list(_TYPES).index("pairs")
-        arrays = [*_arrays(made.postings)[:at], pairs, *_arrays(made.postings)[at + 1 :]]
+        arrays = [*made.postings[:at], pairs, *made.postings[at + 1 :]]
         write_mapped_cache(kept_at, _MAGIC, (_code(), _mark(made), made.keys), arrays)
         kept = _mapped(kept_at)
         if kept and kept[0] == _mark(made):
             return kept[1]
-    return replace(made, postings=replace(made.postings, pairs=_one_after_the_other(stored, "pairs")))
+    return made._replace(postings=made.postings._replace(pairs=_one_after_the_other(stored, "pairs")))
 
 
 def with_segment(segments: Sequence[Segment], new: Segment, current: Iterable[Key]) -> list[Segment]:
@@ -416,8 +413,8 @@ def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> lis
     first, *small = segments
     mark = _mark(first)
     if large:
-        write_mapped_cache(file, _MAGIC, (_code(), mark, first.keys), _arrays(first.postings))
-    packed = [(one.keys, [array.tobytes() for array in _arrays(one.postings)]) for one in small]
+        write_mapped_cache(file, _MAGIC, (_code(), mark, first.keys), first.postings)
+    packed = [(one.keys, [array.tobytes() for array in one.postings]) for one in small]
     write_private_cache(f"{file}.more", _MAGIC, (_code(), mark, packed))
     kept = _mapped(file) if large else None
     return [kept[1] if kept and kept[0] == mark else first, *small]
@@ -429,13 +426,8 @@ def _mark(segment: Segment) -> bytes:
     return keys.to_bytes(4, "big") + len(segment.postings.skills).to_bytes(8, "big")
 
 
-def _arrays(postings: Postings) -> list[NDArray[Any]]:
-    return [getattr(postings, field.name) for field in fields(Postings)]
-
-
 def _postings(arrays: Sequence[bytes | memoryview]) -> Postings:
-    names = [field.name for field in fields(Postings)]
-    return Postings(**{name: np.frombuffer(data, _TYPES[name]) for name, data in zip(names, arrays, strict=True)})
+    return Postings(*(np.frombuffer(data, kind) for data, kind in zip(arrays, _TYPES.values(), strict=True)))
 
 
 def _mapped(path: str) -> tuple[bytes, Segment] | None:

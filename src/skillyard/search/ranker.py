@@ -9,10 +9,13 @@ public skills and requests; nothing of their text is in it.
 from __future__ import annotations
 
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from zipimport import zipimporter
 
 import numpy as np
+from numpy.lib.format import read_array
 
 from skillyard.search.matches import Scores
 from skillyard.search.pages import word_number
@@ -138,7 +141,7 @@ def _table(
 
 def parts_of(index: SearchIndex, positions: NDArray[np.int64]) -> list[tuple[Postings, NDArray[np.int64], NDArray[np.int64]]]:
     """The positions by segment: its postings, which of the positions are there, and their numbers in it."""
-    bounds = np.cumsum([0, *(segment.postings.count for segment in index.segments)])
+    bounds = np.cumsum([0, *(segment.postings.skill_count for segment in index.segments)])
     where = np.searchsorted(bounds, positions, side="right") - 1
     result = []
     for number, segment in enumerate(index.segments):
@@ -236,6 +239,8 @@ def _clauses(index: SearchIndex, positions: NDArray[np.int64], terms: Terms) -> 
 
 
 RANKER_FILE: Final = Path(__file__).with_name("ranker.npz")
+_NODES: Final = ("feature", "threshold", "left", "right", "value")
+_ARRAYS: Final = (*_NODES, "root", "base", "curve", "fitting")
 
 
 _EVERY_LEAF: Final = -1  # all bits; trees have at most 53 leaves, as `_bit_number` goes by floats
@@ -279,7 +284,7 @@ class Ranker:
     """
 
     def __init__(self, arrays: dict[str, NDArray[np.generic]]) -> None:
-        nodes = {name: arrays[name].tolist() for name in ("feature", "threshold", "left", "right", "value")}
+        nodes = {name: arrays[name].tolist() for name in _NODES}
         trees = [_Tree(nodes, int(root)) for root in arrays["root"].astype(np.int64)]
         most = max(1, *(len(tree.compared) for tree in trees))
         self._compared = np.zeros((len(trees), most), np.int64)
@@ -367,8 +372,8 @@ def _nth(values: NDArray[np.float64], at: int) -> float:
 @cache
 def ranker() -> Ranker:
     """The ranker that is shipped."""
-    with np.load(RANKER_FILE) as stored:
-        return Ranker({name: stored[name] for name in stored.files})
+    stored = zipimporter(str(RANKER_FILE))  # `np.load` imports a reader of archives for as long as a search takes
+    return Ranker({name: read_array(BytesIO(stored.get_data(f"{name}.npy"))) for name in _ARRAYS})
 
 
 def score(

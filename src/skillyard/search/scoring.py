@@ -157,9 +157,9 @@ def shares(index: SearchIndex, query_words: Sequence[str]) -> dict[str, float]:
 def postings_of(index: SearchIndex, position: int) -> tuple[Postings, int]:
     """The postings of the segment that the skill at `position` is in, and its number there."""
     for segment in index.segments:
-        if position < segment.postings.count:
+        if position < segment.postings.skill_count:
             return segment.postings, position
-        position -= segment.postings.count
+        position -= segment.postings.skill_count
     raise IndexError(position)
 
 
@@ -227,7 +227,7 @@ def _summed(index: SearchIndex, terms: Terms) -> NDArray[np.float64]:
     factors = (STEP * often * terms.described, STEP * often * terms.body, NAME * often * terms.named)
     strengths = name_strengths(np.arange(_LONGEST_NAME))
     for postings, first, word, one, two in _slices_of(index, terms):
-        own = sums[first : first + postings.count]
+        own = sums[first : first + postings.skill_count]
         described, body, named = (float(factor[word]) for factor in factors)
         skills = postings.skills[one:two].astype(np.intp)
         value = postings.described[one:two] * described
@@ -264,7 +264,7 @@ def _touched(index: SearchIndex, terms: Terms) -> NDArray[np.bool_]:
 
 
 def _count(index: SearchIndex) -> int:
-    return sum(segment.postings.count for segment in index.segments)
+    return sum(segment.postings.skill_count for segment in index.segments)
 
 
 def _slices_of(index: SearchIndex, terms: Terms) -> Iterator[tuple[Postings, int, int, int, int]]:
@@ -274,7 +274,7 @@ def _slices_of(index: SearchIndex, terms: Terms) -> Iterator[tuple[Postings, int
         begin, end = slices(segment.postings, terms.numbers)
         for word in np.flatnonzero(end > begin).tolist():
             yield segment.postings, first, word, int(begin[word]), int(end[word])
-        first += segment.postings.count
+        first += segment.postings.skill_count
 
 
 _SAMPLE: Final = 64

@@ -117,7 +117,7 @@ class SearchIndex:
             return self._names.get(wanted, [])
         begin = [word[:2] for word in request_words]
         likely = [number for number, skill in enumerate(self.skills) if wanted and _may_be(skill, begin)]
-        return [number for number in likely if tuple(words(self._sources[number].name)) == wanted]
+        return [number for number in likely if tuple(words(source_of(self.skills[number]).name)) == wanted]
 
     def _many_asked(self) -> bool:
         """Whether a table of names pays: many a process asks but once, and then looking through them is quicker."""
@@ -261,23 +261,28 @@ def _keys(skills: Sequence[Skill]) -> list[Key]:
     keys: list[Key] = []
     seen: dict[Key, int] = {}
     now = time.time_ns()
+    settled = now - _UNSETTLED_NS
     for skill in skills:
         header = zlib.crc32("\0".join(header_of(skill)).encode("utf-8", "replace"))
         path = path_of(skill)
-        key: Key = (path, header, *_settled(skill.stamp, now)) if path else (skill.id, header)
-        repeat = seen[key] = seen.get(key, -1) + 1
-        keys.append((*key, repeat) if repeat else key)
+        if path:
+            mode, size, changed, inode = skill.stamp
+            # a file that may change once more within the same tick of the clock has a state that never comes again
+            key: Key = (path, header, mode, size, changed if changed < settled else -now, inode)
+        else:
+            key = (skill.id, header)
+        if key in seen:
+            seen[key] += 1
+            key = (*key, seen[key])
+        else:
+            seen[key] = 0
+        keys.append(key)
     return keys
 
 
 def _is_whole(segments: Sequence[Segment], keys: Sequence[Key]) -> bool:
     """Whether one segment has exactly these skills in their order, as after the first search of a catalog."""
     return len(segments) == 1 and segments[0].keys == tuple(keys)
-
-
-def _settled(stamp: tuple[int, int, int, int], now: int) -> tuple[int, int, int, int]:
-    """The state of a file, made one that never comes again when it may change once more within the same tick of the clock."""
-    return stamp if stamp[2] < now - _UNSETTLED_NS else (*stamp[:2], -now, stamp[3])
 
 
 def _file(cache: str, skills: Sequence[Skill], *, everyone: bool) -> str:

@@ -14,10 +14,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 _CJK_RANGES: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-# A run of letters and digits of one kind: Latin and other alphabets, or characters without spaces between words.
-_RUN: Final = re.compile(rf"[^\W_{_CJK_RANGES}]+|[{_CJK_RANGES}]+")
-_HAN: Final = re.compile("[\u4e00-\u9fff]+")  # these have no other form and no accents
-_WIDE_RUN: Final = re.compile(rf"[{_CJK_RANGES}]")
+_ASCII_RUN: Final = re.compile("[A-Za-z0-9]+")
 _PART: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _COMPOUND: Final = re.compile(r"(?<![\w-])([A-Za-z0-9]+)[-_]([A-Za-z0-9]+)(?![\w-])")
 # Two words that mean something else together: a party is not a third party.
@@ -47,10 +44,10 @@ def words(text: str) -> list[str]:
         text = plain(text)
     text = _THIRD_PARTY.sub("thirdparty", text)
     result: list[str] = []
-    for run in _RUN.findall(text):
+    for run in _runs(text):
         if run.isascii():
             result += _latin(run)
-        elif _WIDE_RUN.match(run):
+        elif _wide_run().match(run):
             result += _pairs(run)
         elif 1 < len(run) <= LONGEST:
             result.append(_cyrillic(run.casefold()))
@@ -61,15 +58,37 @@ def run_words(text: str) -> Sequence[str]:
     """The same of `text` that has no ASCII character but letters and digits: where it is all ASCII, it is one run."""
     if text.isascii():
         return _uncached_latin(text)
-    return _pairs(text) if _HAN.fullmatch(text) else words(text)
+    return _pairs(text) if _han().fullmatch(text) else words(text)
 
 
 def runs(text: str) -> list[str]:
     """`text` taken apart as it is written: runs of letters and digits, pairs of characters where there are no spaces."""
     result: list[str] = []
-    for run in _RUN.findall(text):
-        result += _pairs(run) if _WIDE_RUN.match(run) else [run]
+    for run in _runs(text):
+        result += [run] if run.isascii() else _pairs(run) if _wide_run().match(run) else [run]
     return result
+
+
+def _runs(text: str) -> list[str]:
+    """Runs of letters and digits of one kind: Latin and other alphabets, or characters without spaces between words."""
+    return (_ASCII_RUN if text.isascii() else _run()).findall(text)
+
+
+# Python compiles a pattern with thousands of characters for milliseconds; much text needs none of these.
+@cache
+def _run() -> re.Pattern[str]:
+    return re.compile(rf"[^\W_{_CJK_RANGES}]+|[{_CJK_RANGES}]+")
+
+
+@cache
+def _wide_run() -> re.Pattern[str]:
+    return re.compile(rf"[{_CJK_RANGES}]")
+
+
+@cache
+def _han() -> re.Pattern[str]:
+    """Chinese characters; these have no other form and no accents."""
+    return re.compile("[\u4e00-\u9fff]+")
 
 
 def in_order(sequence: Iterable[str]) -> str:
@@ -197,7 +216,6 @@ def _underived(word: str) -> str:
     return word
 
 
-_CHINESE_CHARACTER: Final = re.compile("[\u4e00-\u9fff]")
 CHINESE_WORDS: Final = """
 表格=spreadsheet excel xlsx|电子表格=spreadsheet excel xlsx|工作簿=workbook excel|公式=formula|单元格=cell spreadsheet
 幻灯片=slides pptx presentation|演示文稿=presentation slides pptx|演示=presentation demo|文档=document docs|文件=file
@@ -268,7 +286,7 @@ CHINESE_WORDS: Final = """
 
 def translate_chinese(text: str) -> list[str]:
     """The English words, as `words` gives them, for the Chinese ones in `text`; the longest that fit, from the left."""
-    if not _CHINESE_CHARACTER.search(text):
+    if text.isascii() or not _han().search(text):
         return []
     table, longest = _table()
     result: dict[str, None] = {}

@@ -12,6 +12,7 @@ import csv
 import io
 import mimetypes
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakKeyDictionary
@@ -43,7 +44,8 @@ _SLOTS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] =
 _MARKDOWN: Final = (".md", ".markdown")
 _SEPARATORS: Final = {".csv": ",", ".tsv": "\t"}
 _WORKBOOKS: Final = (".xlsx", ".xlsm")
-_IMAGES: Final = {
+PictureType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+_IMAGES: Final[Mapping[bytes, PictureType]] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF87a": "image/gif",
@@ -55,7 +57,7 @@ _IMAGES: Final = {
 class PreviewImage(WireForm):
     """A picture: its media type and its bytes as Base64."""
 
-    media_type: str
+    media_type: PictureType
     data: str
 
 
@@ -118,7 +120,7 @@ def _beginning(folder: WorkspaceFolder, path: str) -> tuple[bytes, int]:
         return file.read(4 * _TEXT), os.fstat(file.fileno()).st_size
 
 
-def _image_type(head: bytes) -> str | None:
+def _image_type(head: bytes) -> PictureType | None:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for sign, kind in _IMAGES.items() if head.startswith(sign)), None)
@@ -182,7 +184,7 @@ async def _page(workspace: Workspace, found: FilePreview) -> FilePreview:
     if not answer.ok:
         return replace(found, kind="binary", reason=str(answer.data.get("message", answer.text)))
     text = answer.text.partition("\n")[2] if answer.images else ""
-    images = [PreviewImage(image.media_type, base64.b64encode(image.data).decode()) for image in answer.images]
+    images = [PreviewImage("image/png", base64.b64encode(image.data).decode()) for image in answer.images]
     return replace(found, pages=int(answer.data["total"]), text=text, image=images[0] if images else None)
 
 

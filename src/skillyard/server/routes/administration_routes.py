@@ -10,11 +10,19 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.access import DEFAULT_ORGANISATION, AuditFilter, AuditOutcome, hash_secret, set_audit_subject
+from skillyard.access import (
+    DEFAULT_ORGANISATION,
+    AuditFilter,
+    AuditOutcome,
+    AuditRecord,
+    Organisation,
+    hash_secret,
+    set_audit_subject,
+)
 from skillyard.engine import EngineKind, EngineSettings, PoolInfo, WorkerInfo, WorkerRoster
 from skillyard.errors import DatabaseUnavailable, DigestMismatch, RecordNotFound, SkillyardError
-from skillyard.permissions import ApprovalAnswer
-from skillyard.registry.registry_values import ApprovalState
+from skillyard.permissions import ApprovalAnswer, ApprovalRecord
+from skillyard.registry.registry_values import ApprovalState, ListedApproval
 from skillyard.server.authorization import SERVER_ADMIN, Caller, CurrentCaller, require_scope
 from skillyard.server.background.approval_questions import ApprovalQuestion
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -22,19 +30,11 @@ from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, ResponseShape, to_utc
 from skillyard.server.shapes.chat_shapes import QuestionFile
-from skillyard.server.shapes.installation_shapes import VersionToApprove
 from skillyard.skill_detail import approval_summary
 
 organisation_routes: Final = APIRouter(
     prefix="/api/v1/organisations", tags=["organisations"], dependencies=[require_scope("admin"), SERVER_ADMIN]
 )
-
-
-class OrganisationDetail(ResponseShape):
-    """An organisation; `default` was never made."""
-
-    name: str
-    created_at: datetime | None
 
 
 class NewOrganisation(RequestBody):
@@ -44,33 +44,18 @@ class NewOrganisation(RequestBody):
 
 
 @organisation_routes.get("", responses=READ_PROBLEMS)
-def list_organisations(state: CurrentState) -> Answer[list[OrganisationDetail]]:
+def list_organisations(state: CurrentState) -> Answer[list[Organisation]]:
     """Every organisation; `default` is the server's own."""
-    return Answer(data=[OrganisationDetail.of(organisation) for organisation in state.pool.organisations.all()])
+    return Answer(data=list(state.pool.organisations.all()))
 
 
 @organisation_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
-def create(state: CurrentState, body: NewOrganisation) -> Answer[OrganisationDetail]:
+def create(state: CurrentState, body: NewOrganisation) -> Answer[Organisation]:
     """Create an organisation, without skills, runs and keys."""
-    return Answer(data=OrganisationDetail.of(state.pool.organisations.create(body.name)))
+    return Answer(data=state.pool.organisations.create(body.name))
 
 
 audit_routes: Final = APIRouter(prefix="/api/v1/audit", tags=["audit"], dependencies=[require_scope("admin")])
-
-
-class AuditEvent(ResponseShape):
-    """One record: who did what, about what, how it ended, and for a request where it came from."""
-
-    id: str
-    at: datetime
-    actor: str
-    organisation: str
-    action: str
-    subject: str
-    outcome: AuditOutcome
-    details: dict[str, Any] | None
-    request_id: str | None
-    address: str | None
 
 
 _Text = Annotated[str | None, Query(max_length=500)]
@@ -88,7 +73,7 @@ def list_events(
     text: Annotated[str | None, Query(max_length=200, description="words in who, what, on what or where from")] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> Listed[AuditEvent]:
+) -> Listed[AuditRecord]:
     """The audit log, newest first; a `subject` that is a skill includes all its versions. A time without zone is UTC."""
     only = AuditFilter(
         actor=actor, action=action, subject=subject, outcome=outcome, text=text,
@@ -97,7 +82,7 @@ def list_events(
     total = service.audit_log.count(**only)
     events = service.audit_log.events(**only, limit=limit, offset=(page - 1) * limit)
     meta = Meta.of(total, page, limit)
-    return Listed(data=[AuditEvent.of(event) for event in events], meta=meta)
+    return Listed(data=list(events), meta=meta)
 
 
 worker_routes: Final = APIRouter(prefix="/api/v1/workers", tags=["workers"], dependencies=[require_scope("admin")])
@@ -155,15 +140,6 @@ def _shown_worker(worker: WorkerInfo, caller: Caller) -> dict[str, object]:
 
 
 approval_routes: Final = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], dependencies=[require_scope("admin")])
-
-
-class Approval(ResponseShape):
-    """That a skill may be used in a workspace for as long as its content has the `digest`."""
-
-    workspace: str
-    skill_id: str
-    digest: str
-    approved_at: str
 
 
 class ContentToApprove(RequestBody):
@@ -226,10 +202,10 @@ class ApprovalVerdict(RequestBody):
 
 
 @approval_routes.get("", responses=READ_PROBLEMS)
-def list_approvals(service: CurrentServices) -> Answer[list[Approval]]:
+def list_approvals(service: CurrentServices) -> Answer[list[ApprovalRecord]]:
     """The approvals of the workspace, by skill."""
     approved = service.catalog.approvals().store.approved()
-    return Answer(data=[Approval.of(one) for one in approved])
+    return Answer(data=list(approved))
 
 
 @approval_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
@@ -257,12 +233,12 @@ version_approval_routes: Final = APIRouter(
 
 
 @version_approval_routes.get("", responses=READ_PROBLEMS)
-def list_versions(service: CurrentServices, state: ApprovalState = "waiting") -> Answer[list[VersionToApprove]]:
+def list_versions(service: CurrentServices, state: ApprovalState = "waiting") -> Answer[list[ListedApproval]]:
     """The versions that wait for approval, have it or lost it, the longest waiting first.
 
     `POST /api/v1/skill-definitions/{id}/versions/{version}/approve` decides about one.
     """
-    return Answer(data=[VersionToApprove.of(one) for one in service.registry.approvals.listed(state)])
+    return Answer(data=list(service.registry.approvals.listed(state)))
 
 
 @approval_routes.get("/questions", responses=READ_PROBLEMS)

@@ -17,7 +17,9 @@ from pydantic import AwareDatetime
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
-from skillyard.conversations import TurnFilter
+from skillyard.conversations import Attachment, SkillUsageEvent, TurnFilter, TurnSummary
+from skillyard.conversations.model_context import InvocableSkill
+from skillyard.conversations.models import AvailableModels
 from skillyard.conversations.skill_usage import UsageStage
 from skillyard.errors import PermissionDenied, RecordNotFound
 from skillyard.insights import InsightSettings, Timeline, runs_of, turn_timeline
@@ -38,26 +40,20 @@ from skillyard.server.organisation_services import CurrentServices, Organisation
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.shapes import Answer, Listed, Meta, to_utc
 from skillyard.server.shapes.chat_shapes import (
-    ChatCommand,
     ChatEvent,
-    ChatFile,
     ConversationChange,
     ConversationDetail,
     ConversationQuestion,
     ConversationSettings,
     ConversationShape,
-    ModelChoices,
     NewConversation,
     NewMessage,
     QuestionAnswer,
-    SkillUsageEventShape,
     SkillUsageReportShape,
-    SkillUsageShape,
     TurnShape,
-    TurnSummaryShape,
 )
-from skillyard.server.shapes.run_shapes import TimelineShape
-from skillyard.server.shapes.workspace_shapes import FilePreviewShape, WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape
+from skillyard.server.shapes.workspace_shapes import WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape
+from skillyard.workspace import FilePreview
 
 if TYPE_CHECKING:
     from skillyard.conversations import Chat, Conversation, Turn
@@ -117,7 +113,7 @@ async def get_conversation(
     chat, chosen = own
     turns = await chat.turns(chosen)
     shown = [TurnShape.of(turn) for turn in turns[-last:]]
-    files = [ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)]
+    files = list(await run_in_threadpool(chat.folder(chosen).list))
     shape = ConversationShape.of(chosen).model_dump()
     return Answer(data=ConversationDetail(**shape, turns=shown, earlier=len(turns) - len(shown), files=files))
 
@@ -174,11 +170,11 @@ async def follow(
 
 
 @routes.get("/conversations/{conversation}/turns/{turn}/timeline", responses=READ_PROBLEMS)
-async def get_timeline(service: CurrentServices, own: OwnConversation, turn: str) -> Answer[TimelineShape]:
+async def get_timeline(service: CurrentServices, own: OwnConversation, turn: str) -> Answer[Timeline]:
     """When a turn asked the model, called tools, waited for answers and ran scripts, with tokens and money."""
     chat, chosen = own
     found = await chat.turn(chosen, turn)
-    return Answer(data=TimelineShape.of(await run_in_threadpool(_timeline, service.catalog, found)))
+    return Answer(data=await run_in_threadpool(_timeline, service.catalog, found))
 
 
 def _timeline(catalog: Catalog, turn: Turn) -> Timeline:
@@ -220,12 +216,12 @@ async def stop(own: OwnConversation, turn: str) -> Answer[TurnShape]:
 
 
 @routes.get("/models", responses=READ_PROBLEMS)
-async def list_models(service: CurrentServices) -> Answer[ModelChoices]:
+async def list_models(service: CurrentServices) -> Answer[AvailableModels]:
     """The models that can be chosen: those of services that a key is set for, and what is missing for others."""
     await _chat(service)
     from skillyard.conversations import available_models
 
-    return Answer(data=ModelChoices.model_validate(await run_in_threadpool(available_models)))
+    return Answer(data=await run_in_threadpool(available_models))
 
 
 @routes.get("/commands", responses=READ_PROBLEMS)
@@ -235,12 +231,12 @@ async def list_commands(
     text: Annotated[str, Query(max_length=200, description="what the name holds")] = "",
     conversation: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=50)] = 20,
-) -> Answer[list[ChatCommand]]:
+) -> Answer[list[InvocableSkill]]:
     """The skills that a person may start with `/name`, here or in a conversation, those that begin with the text first."""
     chat = await _chat(service)
     chosen = await chat.get(conversation, service.owner(caller)) if conversation else None
     commands = await run_in_threadpool(lambda: chat.commands(chosen, text, limit=limit))
-    return Answer(data=[ChatCommand.model_validate(command) for command in commands])
+    return Answer(data=list(commands))
 
 
 @routes.get("/trail", responses=READ_PROBLEMS)
@@ -250,11 +246,11 @@ async def trail(
     conversation: Annotated[str, Query(min_length=1, max_length=100)],
     skill: Annotated[str | None, Query(max_length=300)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-) -> Answer[list[SkillUsageEventShape]]:
+) -> Answer[list[SkillUsageEvent]]:
     """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
     chat, chosen = await own_conversation(service, caller, conversation)
     steps = await run_in_threadpool(lambda: chat.usage_log.of(conversation=chosen.id, skill=skill, limit=limit))
-    return Answer(data=[SkillUsageEventShape.of(step) for step in steps])
+    return Answer(data=list(steps))
 
 
 @routes.get("/turns", responses=READ_PROBLEMS)
@@ -270,7 +266,7 @@ async def list_turns(
     until: Annotated[AwareDatetime | None, Query(description="before that time")] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
-) -> Listed[TurnSummaryShape]:
+) -> Listed[TurnSummary]:
     """The turns of your conversations that figures of insights count, the newest first."""
     chat = await _chat(service)
     only = TurnFilter(
@@ -278,7 +274,7 @@ async def list_turns(
         since=to_utc(since) if since else None, until=to_utc(until) if until else None,
     )  # fmt: skip
     total, found = await run_in_threadpool(chat.usage_log.turns, only, limit=limit, offset=(page - 1) * limit)
-    return Listed(data=[TurnSummaryShape.of(turn) for turn in found], meta=Meta.of(total, page, limit))
+    return Listed(data=list(found), meta=Meta.of(total, page, limit))
 
 
 @routes.get("/trail/report", responses=READ_PROBLEMS)
@@ -291,7 +287,7 @@ async def trail_report(service: CurrentServices) -> Answer[SkillUsageReportShape
         lambda: {skill.id for skill in service.catalog.all() if skill.id in loaded and skill.status == "ok" and skill.files()}
     )
     shape = SkillUsageReportShape(
-        skills=[SkillUsageShape.of(use) for use in report.skills],
+        skills=list(report.skills),
         never_used=list(report.never_used),
         not_followed=list(report.not_followed(more)),
         fails_often=list(report.fails_often),
@@ -322,10 +318,10 @@ folder_routes: Final = APIRouter(
 
 
 @folder_routes.get("/files", responses=READ_PROBLEMS)
-async def list_files(own: OwnConversation) -> Answer[list[ChatFile]]:
+async def list_files(own: OwnConversation) -> Answer[list[Attachment]]:
     """The files of a conversation, by name."""
     chat, chosen = own
-    return Answer(data=[ChatFile.of(file) for file in await run_in_threadpool(chat.folder(chosen).list)])
+    return Answer(data=list(await run_in_threadpool(chat.folder(chosen).list)))
 
 
 @folder_routes.put(
@@ -334,11 +330,11 @@ async def list_files(own: OwnConversation) -> Answer[list[ChatFile]]:
     responses=WRITE_PROBLEMS,
     openapi_extra=FILE_BODY,
 )
-async def put_file(own: OwnConversation, path: str, request: Request) -> Answer[ChatFile]:
+async def put_file(own: OwnConversation, path: str, request: Request) -> Answer[Attachment]:
     """Add a file to the conversation, replacing one of that name; at most 50 MiB."""
     chat, chosen = own
     data = await receive_file(request)
-    return Answer(data=ChatFile.of(await run_in_threadpool(chat.folder(chosen).put, path, data)))
+    return Answer(data=await run_in_threadpool(chat.folder(chosen).put, path, data))
 
 
 @folder_routes.get("/files/{path:path}", responses=READ_PROBLEMS | FOLDER_FILE, response_class=Response)
@@ -377,7 +373,7 @@ async def preview_workspace_file(
     path: str,
     page: Page = 1,
     sheet: Sheet = 0,
-) -> Answer[FilePreviewShape]:
+) -> Answer[FilePreview]:
     """A preview of a file as plain data: text, a picture, a page of a PDF as a picture, a sheet as rows."""
     return Answer(data=await send_preview(service.catalog, await _folder(own), path, page, sheet))
 

@@ -21,10 +21,11 @@ from skillyard.access import (
     DEFAULT_ORGANISATION,
     OAUTH_SCOPES,
     SCOPES,
+    ApiKey,
     AuditLog,
     AuthorizationTerms,
-    KeyState,
     OAuthClient,
+    OAuthGrant,
     acting_as,
 )
 from skillyard.access.credentials import Scope
@@ -52,25 +53,10 @@ class NewKey(RequestBody):
     expires_in_days: int | None = Field(default=None, ge=1, le=3650)
 
 
-class KeyDetail(ResponseShape):
-    """A key without its secret; `prefix` are its first letters."""
-
-    id: str
-    name: str
-    organisation: str
-    scopes: list[Scope]
-    prefix: str
-    state: KeyState
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
-
-
 class CreatedKey(BaseModel):
     """A new key; `secret` is never shown again."""
 
-    key: KeyDetail
+    key: ApiKey
     secret: str
 
 
@@ -81,10 +67,10 @@ def list_keys(
     organisation: Annotated[str | None, Query(max_length=60)] = None,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> Listed[KeyDetail]:
+) -> Listed[ApiKey]:
     """Every key, also expired and revoked ones, newest first, without secrets."""
     keys = state.credentials.keys.all(_reach(caller, organisation))
-    return listed([KeyDetail.of(key) for key in keys], page, limit)
+    return listed(list(keys), page, limit)
 
 
 @key_routes.post("", status_code=201, responses=WRITE_PROBLEMS)
@@ -97,7 +83,7 @@ def create(
     key, secret = state.credentials.keys.create(body.name, body.scopes, organisation=organisation, lifetime=lifetime)
     _record(service, caller, "keys.create", key.id)
     response.headers["Cache-Control"] = "no-store"
-    return Answer(data=CreatedKey(key=KeyDetail.of(key), secret=secret))
+    return Answer(data=CreatedKey(key=key, secret=secret))
 
 
 @key_routes.delete("/{id}", responses=WRITE_PROBLEMS)
@@ -106,12 +92,12 @@ def revoke(
     service: CurrentServices,
     caller: CurrentCaller,
     id: str,  # noqa: A002 # as in every other path
-) -> Answer[KeyDetail]:
+) -> Answer[ApiKey]:
     """Revoke a key, and every session that was opened with it."""
     key = state.credentials.keys.revoke(id, None if caller.organisation == DEFAULT_ORGANISATION else caller.organisation)
     state.credentials.forget()
     _record(service, caller, "keys.revoke", key.id)
-    return Answer(data=KeyDetail.of(key))
+    return Answer(data=key)
 
 
 def _reach(caller: Caller, organisation: str | None) -> str | None:
@@ -241,22 +227,6 @@ class AuthorizationAnswer(BaseModel):
     """Where the person's browser goes now."""
 
     redirect_to: str
-
-
-class GrantDetail(ResponseShape):
-    """What a person allowed a client, with which key."""
-
-    id: str
-    client_id: str
-    client_name: str
-    redirect_uri: str
-    scopes: list[Scope]
-    key_id: str
-    key_name: str
-    organisation: str
-    created_at: datetime
-    expires_at: datetime
-    last_used_at: datetime | None
 
 
 @oauth_routes.get("/authorization", responses=READ_PROBLEMS)
@@ -411,12 +381,12 @@ def list_grants(
     everybody: Annotated[bool, Query(description="for an admin: those of all keys")] = False,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> Listed[GrantDetail]:
+) -> Listed[OAuthGrant]:
     """The OAuth clients that the caller allowed, newest first."""
     if everybody and not caller.may("admin"):
         raise PermissionDenied("what others allowed is for an admin", hint="leave out everybody")
     found = state.credentials.oauth.grants(*_whose(caller, everybody))
-    return listed([GrantDetail.of(grant) for grant in found], page, limit)
+    return listed(list(found), page, limit)
 
 
 @oauth_routes.delete("/grants/{id}", responses=WRITE_PROBLEMS)
@@ -425,12 +395,12 @@ def revoke_grant(
     service: CurrentServices,
     caller: CurrentCaller,
     id: Annotated[str, InPath(max_length=100)],  # noqa: A002 # as in every other path
-) -> Answer[GrantDetail]:
+) -> Answer[OAuthGrant]:
     """Revoke the grant of a client; its tokens are refused at once."""
     grant = state.credentials.oauth.revoke(id, *_whose(caller, caller.may("admin")))
     state.credentials.forget()
     _record(service, caller, "oauth.revoke", grant.id)
-    return Answer(data=GrantDetail.of(grant))
+    return Answer(data=grant)
 
 
 def _whose(caller: Caller, everybody: bool) -> tuple[str | None, str | None]:

@@ -29,7 +29,7 @@ from skillyard.engine.live_output import MAX_LOG_CHARACTERS, STREAMS
 from skillyard.errors import PermissionDenied, RecordExists
 from skillyard.execution import RunError, RunOrigin, RunRequest, new_run_id
 from skillyard.execution.skill_call import Interface
-from skillyard.insights import Dimension, InsightSettings, UsagePeriod, period_starts, run_timeline
+from skillyard.insights import Dimension, InsightReport, InsightSettings, Timeline, UsagePeriod, period_starts, run_timeline
 from skillyard.permissions import Approver
 from skillyard.registry import version_skill
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
@@ -39,7 +39,6 @@ from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStrea
 from skillyard.server.routes.workspace_routes import kept_files
 from skillyard.server.shapes import Answer, Meta, RequestBody, to_utc
 from skillyard.server.shapes.run_shapes import (
-    InsightReportShape,
     ListedRun,
     ListedRuns,
     RunCounts,
@@ -54,7 +53,6 @@ from skillyard.server.shapes.run_shapes import (
     RunStateChanged,
     RunStep,
     RunStepEnded,
-    TimelineShape,
     owned_context,
 )
 from skillyard.times import MAX_RUN_MS, utc_now
@@ -420,10 +418,10 @@ def get_run(service: CurrentServices, run_id: str) -> Answer[RunDetail]:
 
 
 @routes.get("/{run_id}/timeline", responses=READ_PROBLEMS)
-def get_timeline(service: CurrentServices, run_id: str) -> Answer[TimelineShape]:
+def get_timeline(service: CurrentServices, run_id: str) -> Answer[Timeline]:
     """The times of a run's waits, attempts and steps."""
     record = service.catalog.records().journal.get(run_id)
-    return Answer(data=TimelineShape.of(run_timeline(record, InsightSettings.of(service.catalog.configuration))))
+    return Answer(data=run_timeline(record, InsightSettings.of(service.catalog.configuration)))
 
 
 @routes.post("/{run_id}/cancel", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
@@ -475,7 +473,7 @@ def insights(
     skill: Annotated[str | None, Query(max_length=300, description="only what concerns the skill with this id")] = None,
     unused: Annotated[bool, Query(description="only skills that were offered and neither loaded nor run")] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> Answer[InsightReportShape]:
+) -> Answer[InsightReport]:
     """Usage of skills: how often offered, loaded, followed and run, with outcomes, durations and cost."""
     if by == "caller" and not caller.may("admin"):
         hint = "use a key with the scope admin, or another `by`"
@@ -483,4 +481,4 @@ def insights(
     report = service.catalog.insights().report(
         by, since=since, until=until, period=period, skill=skill, unused=unused, limit=limit
     )
-    return Answer(data=InsightReportShape.model_validate(report, from_attributes=True))
+    return Answer(data=report)

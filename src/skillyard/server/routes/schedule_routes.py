@@ -24,7 +24,7 @@ from skillyard.engine import (
     EVENT_TYPE,
     MAX_EVENT_NAME,
     Event,
-    EventRunState,
+    FiredEvent,
     MissedRunPolicy,
     RunState,
     Schedule,
@@ -43,7 +43,7 @@ from skillyard.server.organisation_services import CurrentServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS
 from skillyard.server.routes.workspace_routes import kept_files
 from skillyard.server.server_state import CurrentState
-from skillyard.server.shapes import Answer, RequestBody, ResponseShape
+from skillyard.server.shapes import Answer, RequestBody
 from skillyard.server.shapes.run_shapes import GivenFile, PackageName, RunInput, owned_context
 from skillyard.times import utc_text
 
@@ -349,33 +349,8 @@ class NewEvent(RequestBody):
     wait: bool = False
 
 
-class EventRunDetail(BaseModel):
-    """What became of one skill that waits for the event by the type it `declared`.
-
-    `state` is `begun`; `repeated` when the same event has begun the run before; `needs_approval` when nobody could be asked,
-    and nothing was begun (here such a run waits in the queue for the answer); `refused` for the `reason`. `status` is how a
-    run ended that was waited for.
-    """
-
-    skill: str
-    declared: str
-    state: EventRunState
-    run_id: str
-    reason: str | None = None
-    status: str | None = None
-
-
-class FiredEventDetail(BaseModel):
-    """An event, and what became of each skill that waits for it, the highest priority first."""
-
-    id: str
-    type: str
-    ok: bool
-    runs: list[EventRunDetail]
-
-
 @event_routes.post("", status_code=202, responses=WRITE_PROBLEMS)
-async def fire_event(service: CurrentServices, caller: CurrentCaller, body: NewEvent) -> Answer[FiredEventDetail]:
+async def fire_event(service: CurrentServices, caller: CurrentCaller, body: NewEvent) -> Answer[FiredEvent]:
     """Run every skill that declares the type of an event, the highest priority first, once for each event."""
     set_audit_subject(body.type)
     given = {} if body.id is None else {"id": body.id}
@@ -388,7 +363,7 @@ async def fire_event(service: CurrentServices, caller: CurrentCaller, body: NewE
     )
     if body.wait:
         fired = await ended_event(fired, begun)
-    return Answer(data=FiredEventDetail.model_validate(fired.to_dict()))
+    return Answer(data=fired)
 
 
 webhook_routes: Final = APIRouter(prefix="/api/v1/webhooks", tags=["webhooks"])
@@ -408,24 +383,10 @@ class NewWebhook(RequestBody):
     id_field: str | None = Field(default=None, min_length=1, max_length=100)
 
 
-class WebhookDetail(ResponseShape):
-    """A webhook without its secret; its runs are those of `owner`, and begin as long as the key of `made_by` holds."""
-
-    name: str
-    event: str
-    organisation: str
-    owner: str
-    made_by: str
-    created_at: datetime
-    id_field: str | None
-    key_id: str | None
-    last_used_at: datetime | None
-
-
 class CreatedWebhook(BaseModel):
     """A new webhook; `secret` is never shown again, `path` is where to send to."""
 
-    webhook: WebhookDetail
+    webhook: Webhook
     secret: str
     path: str
 
@@ -441,9 +402,9 @@ class ReceivedEvent(BaseModel):
 
 
 @webhook_routes.get("", responses=READ_PROBLEMS, dependencies=[_EXECUTE])
-def list_webhooks(state: CurrentState, caller: CurrentCaller) -> Answer[list[WebhookDetail]]:
+def list_webhooks(state: CurrentState, caller: CurrentCaller) -> Answer[list[Webhook]]:
     """Every webhook of the organisation, by name; none of them with its secret."""
-    return Answer(data=[WebhookDetail.of(one) for one in Webhooks(state.pool.database).all(caller.organisation)])
+    return Answer(data=list(Webhooks(state.pool.database).all(caller.organisation)))
 
 
 @webhook_routes.post("", status_code=201, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
@@ -462,15 +423,15 @@ def create_webhook(
     )
     response.headers["Cache-Control"] = "no-store"
     path = f"{webhook_routes.prefix}/{made.name}"
-    return Answer(data=CreatedWebhook(webhook=WebhookDetail.of(made), secret=secret, path=path))
+    return Answer(data=CreatedWebhook(webhook=made, secret=secret, path=path))
 
 
 @webhook_routes.delete("/{name}", responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])
-def remove_webhook(state: CurrentState, caller: CurrentCaller, name: _HookName) -> Answer[WebhookDetail]:
+def remove_webhook(state: CurrentState, caller: CurrentCaller, name: _HookName) -> Answer[Webhook]:
     """Delete a webhook, one's own or as an admin."""
     store = Webhooks(state.pool.database)
     require_own("webhook", store.get(name, caller.organisation).made_by == caller.name, caller)
-    return Answer(data=WebhookDetail.of(store.remove(name, caller.organisation)))
+    return Answer(data=store.remove(name, caller.organisation))
 
 
 @webhook_routes.post("/{name}", status_code=202, responses=WRITE_PROBLEMS, openapi_extra=WEBHOOK)

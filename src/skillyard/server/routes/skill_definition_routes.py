@@ -9,11 +9,12 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from skillyard.access import EVERYBODY
+from skillyard.catalog import Inventory
 from skillyard.document import DOCUMENT_LIMIT, parse_document
 from skillyard.errors import FileProblem, InvalidInput, SkillNotFound, VersionNotFound
 from skillyard.paths import read_inside
 from skillyard.prompt import count_tokens
-from skillyard.registry import EditValue, Powers, SkillVersion, compare_skills
+from skillyard.registry import DependencyTree, EditValue, Powers, SkillVersion, compare_skills
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.clients.published_skills import package_bytes, version_folder
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -31,8 +32,6 @@ from skillyard.server.shapes.catalog_shapes import ScanReportShape
 from skillyard.server.shapes.installation_shapes import (
     ClientLoading,
     Definition,
-    DependencyTreeShape,
-    FileInventory,
     InstallLogDetail,
     InstallResult,
     VersionComparison,
@@ -85,7 +84,7 @@ class Preview(BaseModel):
 
     skillId: str  # noqa: N815
     skillMdContent: str  # noqa: N815
-    fileInventory: FileInventory  # noqa: N815
+    fileInventory: Inventory  # noqa: N815
 
 
 class OwnersChange(RequestBody):
@@ -150,9 +149,9 @@ def uninstall(service: CurrentServices, id: str, dependencies: _Dependencies = T
 
 
 @routes.get("/{id}/dependencies", responses=READ_PROBLEMS)
-def dependencies(service: CurrentServices, id: str) -> Answer[DependencyTreeShape]:  # noqa: A002
+def dependencies(service: CurrentServices, id: str) -> Answer[DependencyTree]:  # noqa: A002
     """The dependency tree of a skill, with what is missing and what requires the skill."""
-    return Answer(data=DependencyTreeShape.of(service.registry.dependencies.tree(id)))
+    return Answer(data=service.registry.dependencies.tree(id))
 
 
 @routes.get("/{id}/preview", responses=READ_PROBLEMS)

@@ -44,15 +44,14 @@ from skillyard.server.shapes import Answer
 from skillyard.server.shapes.workspace_shapes import (
     CallerWorkspace,
     CallerWorkspaceDetail,
-    FilePreviewShape,
     NewWorkspace,
     WorkspaceCall,
     WorkspaceCallAnswer,
     WorkspaceCallEnded,
     WorkspaceCallEvent,
-    WorkspaceFileShape,
     WorkspaceOutput,
 )
+from skillyard.workspace import FilePreview, WorkspaceFile
 
 if TYPE_CHECKING:
     from skillyard.server.background.caller_sessions import BegunCall
@@ -179,11 +178,11 @@ async def list_workspace_files(
     record: _Own,
     hidden: Hidden = False,
     limit: Annotated[int, Query(ge=1, le=5000)] = 2000,
-) -> Answer[list[WorkspaceFileShape]]:
+) -> Answer[list[WorkspaceFile]]:
     """The files of a workspace, by path, at most `limit`."""
     folder = await service.workspaces.folder(record)
     files = await run_in_threadpool(lambda: folder.files(limit=limit, hidden=hidden))
-    return Answer(data=[WorkspaceFileShape.of(file) for file in files])
+    return Answer(data=list(files))
 
 
 @routes.get("/{workspace}/archive", responses=READ_PROBLEMS | FOLDER_ARCHIVE, response_class=Response)
@@ -205,7 +204,7 @@ async def get_workspace_file(service: CurrentServices, record: _Own, path: str, 
     responses=WRITE_PROBLEMS,
     openapi_extra=FILE_BODY,
 )
-async def put_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Answer[WorkspaceFileShape]:
+async def put_workspace_file(service: CurrentServices, record: _Own, path: str, request: Request) -> Answer[WorkspaceFile]:
     """Upload a file, replacing one with that name; at most 50 MiB, and within the quota of the workspace."""
     from skillyard.workspace import options_from_settings
 
@@ -213,7 +212,7 @@ async def put_workspace_file(service: CurrentServices, record: _Own, path: str, 
     data = await receive_file(request, hint="send it in parts, and join them with bash")
     quota = options_from_settings(service.catalog.configuration.workspace).quota_mb
     await run_in_threadpool(lambda: folder.put(path, data, quota_mb=quota))
-    return Answer(data=WorkspaceFileShape.of(await run_in_threadpool(folder.file, path)))
+    return Answer(data=await run_in_threadpool(folder.file, path))
 
 
 @routes.delete("/{workspace}/files/{path:path}", status_code=204, responses=WRITE_PROBLEMS)
@@ -292,7 +291,7 @@ async def preview_made_file(
     path: str,
     page: Page = 1,
     sheet: Sheet = 0,
-) -> Answer[FilePreviewShape]:
+) -> Answer[FilePreview]:
     """A preview of a file that a run made, as plain data; documents are read in a separate sandbox."""
     from skillyard.workspace import WorkspaceFolder
 

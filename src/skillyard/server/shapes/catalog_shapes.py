@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from skillyard.catalog import FileType, Permission, Skill, SkillState, Source, Status, Withdrawal
 from skillyard.catalog.skill_files import KeptLink
 from skillyard.document import Diagnostic
-from skillyard.environments import ProposedItem, SkillGrant
+from skillyard.environments import SkillNeeds
 from skillyard.insights import SkillUse
 from skillyard.permissions import Rules
 from skillyard.prompt import count_tokens
@@ -276,20 +276,6 @@ class Runnability(BaseModel):
     story: str
 
 
-class SkillNeedsShape(BaseModel):
-    """The packages and programs a skill needs, each with its state: granted, missing on this machine, or only proposed.
-
-    `granted` and `proposed` are what it has and what it would take; `command` grants that, empty when nothing is missing.
-    """
-
-    name: str
-    items: list[ProposedItem]
-    granted: SkillGrant
-    ignored: list[str] = []
-    proposed: SkillGrant
-    command: str
-
-
 class SkillDetailShape(ListedSkill):
     """Everything about one skill."""
 
@@ -304,7 +290,7 @@ class SkillDetailShape(ListedSkill):
     namesakes: list[NamesakeShape]
     permission: RulingShape
     run: Runnability
-    environment: SkillNeedsShape
+    environment: SkillNeeds
     powers: Powers | None
     withdrawal: Withdrawal | None
     """Whether its version should not be used any more; `withdrawn` says why and what to do."""

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 
+from skillyard.conversations import Attachment
 from skillyard.conversations.conversation import TurnState
+from skillyard.conversations.skill_usage import SkillUsage
 from skillyard.errors import InvalidInput
 from skillyard.permissions import RuleLevel, SkillToolName, WorkspaceToolName, parse_tool_rule
 from skillyard.server.shapes import RequestBody, ResponseShape
@@ -300,31 +302,6 @@ class ConversationChange(RequestBody):
     model: str | None = Field(default=None, min_length=1, max_length=300)
 
 
-class ModelProvider(BaseModel, from_attributes=True):
-    """A service with models: the `variable` it needs in the server's environment, and whether that is set (`ready`)."""
-
-    name: str
-    variable: str
-    ready: bool
-    models: list[str]
-
-
-class ModelChoices(BaseModel, from_attributes=True):
-    """The `usual` model, used where none is named, and the services of others."""
-
-    usual: str | None
-    providers: list[ModelProvider]
-
-
-class ChatCommand(BaseModel, from_attributes=True):
-    """A skill that a person starts with `/name`; `arguments` is its author's hint for them."""
-
-    id: str
-    name: str
-    description: str
-    arguments: str | None
-
-
 class NewMessage(RequestBody):
     """A person's message; with `replaces`, the id of an earlier turn, in place of it and all after it.
 
@@ -366,77 +343,13 @@ class TurnError(BaseModel):
     said: str | None = None
 
 
-class ChatFile(ResponseShape):
-    """One file of a conversation; `origin` is `user`, or the run or turn that wrote it."""
-
-    name: str
-    origin: str
-    media_type: str
-    size: int
-    sha256: str
-    created_at: datetime
-
-
-class SkillUsageEventShape(ResponseShape):
-    """One thing that happened to a skill in a conversation; `detail` is a file, a run, or how the turn ended.
-
-    Of a call that was `ruled` about it says which rule of whom has decided; then `skill` is there when it is that skill's own.
-    """
-
-    at: datetime
-    conversation: str
-    turn: str
-    event: Literal["offered", "loaded", "read", "run", "ruled", "outcome"]
-    skill: str | None
-    detail: str | None
-    ok: bool
-    tokens: int
-    duration_ms: int
-
-
-class SkillUsageShape(ResponseShape):
-    """What became of one skill in all conversations; see docs/agents.md."""
-
-    skill_id: str
-    offered: int
-    loaded: int
-    read: int
-    run: int
-    failed: int
-    unfollowed: int
-    tokens: int
-    duration_ms: int
-    never_used: bool
-    fails_often: bool
-
-
 class SkillUsageReportShape(BaseModel):
     """Every skill in numbers, and the ids of those that somebody should look at."""
 
-    skills: list[SkillUsageShape]
+    skills: list[SkillUsage]
     never_used: list[str]
     not_followed: list[str]
     fails_often: list[str]
-
-
-class TurnSummaryShape(ResponseShape):
-    """One turn in a list: where it is and what was asked for; the skill that got to the stage in it, with a file, run or rule.
-
-    `turn_id`, `number` and `state` are null when the turn itself is gone.
-    """
-
-    conversation_id: str
-    title: str
-    agent: str | None
-    model: str | None
-    turn_id: str | None
-    number: int | None
-    replaced: bool
-    state: TurnState | None
-    request: str
-    skill_id: str | None
-    detail: str | None
-    at: datetime
 
 
 class TurnShape(ResponseShape):
@@ -487,4 +400,4 @@ class ConversationDetail(ConversationShape):
 
     turns: list[TurnShape]
     earlier: int
-    files: list[ChatFile]
+    files: list[Attachment]

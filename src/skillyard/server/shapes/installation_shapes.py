@@ -8,30 +8,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from skillyard.catalog import FileType
+from skillyard.catalog import FileType, Inventory
 from skillyard.document import Diagnostic
 from skillyard.packages import FileDifference, FolderDifference
 from skillyard.plain_json import to_plain_json
-from skillyard.registry import Powers, SkillInspection
+from skillyard.registry import InstallRefusal, PowerChange, Powers, SkillInspection
 from skillyard.registry.registry_values import ApprovalState, LogStatus, Operation, PackageState, ResultStatus
-from skillyard.registry.requirements import NeedKind
 from skillyard.scanner import Effect, Finding
 from skillyard.server.responses import hint_over_http
 from skillyard.server.shapes import ResponseShape
 from skillyard.wire import to_wire
-
-
-class FileInventory(BaseModel):
-    """The files of a skill, counted and classed, in the API's own spelling."""
-
-    hasSkillMd: bool  # noqa: N815
-    hasScripts: bool  # noqa: N815
-    hasReferences: bool  # noqa: N815
-    scriptFiles: list[str]  # noqa: N815
-    referenceFiles: list[str]  # noqa: N815
-    templateFiles: list[str]  # noqa: N815
-    totalFiles: int  # noqa: N815
-    totalSizeBytes: int  # noqa: N815
 
 
 class Definition(ResponseShape):
@@ -47,7 +33,7 @@ class Definition(ResponseShape):
     description: str
     currentVersion: str | None  # noqa: N815
     isActive: bool  # noqa: N815
-    fileInventory: FileInventory | None  # noqa: N815
+    fileInventory: Inventory | None  # noqa: N815
     skillMdHash: str | None = None  # noqa: N815
     triggerKeywords: list[str]  # noqa: N815
     displayName: str | None = None  # noqa: N815
@@ -79,22 +65,6 @@ class Provenance(BaseModel):
     notes: str | None = None
     manifest_url: str | None = None
     manifest: dict[str, Any] | None = None
-
-
-class PowerChangeShape(ResponseShape):
-    """That a new version may do more: `widened` is what, one sentence each; `consent` names exactly this change.
-
-    `required_by` says of a skill that comes along who asks for it, `source` where it comes from.
-    """
-
-    skill_id: str
-    name: str
-    widened: list[str]
-    before: Powers
-    after: Powers
-    required_by: list[str]
-    source: str
-    consent: str
 
 
 def _below_home(path: str) -> str:
@@ -131,30 +101,6 @@ class VersionDetail(ResponseShape):
     approval: ApprovalState | None
     approval_by: str | None
     approval_reason: str | None
-
-
-class VersionToApprove(ResponseShape):
-    """One content of a skill that waits for approval, has it or lost it, and for the `reasons` needs one.
-
-    `version` is the newest with that content, `label` what its publisher calls it. `power_sentences` say what it may do,
-    `widened` what beyond the current version. `refusal` is why the caller may not approve it; null for who may.
-    """
-
-    skill_id: str
-    version: str
-    label: str
-    digest: str
-    state: ApprovalState
-    reasons: list[str]
-    asked_by: str
-    asked_at: str
-    decided_by: str | None
-    decided_at: str | None
-    reason: str | None
-    current: str | None
-    power_sentences: list[str]
-    widened: list[str]
-    refusal: str | None
 
 
 class VersionContent(BaseModel):
@@ -208,42 +154,6 @@ class InstallResult(ResponseShape):
     origin: Annotated[Provenance | None, BeforeValidator(lambda origin: origin or None)]  # a rollback fetches nothing
     findings: list[Finding]
     required_by: list[str]
-
-
-class NeedShape(ResponseShape):
-    """One thing that a skill requires: whether it is there, in which version and where, and who asks for it how.
-
-    Of several of which one is enough, all are in `any_of`. `needs` is what a skill requires in turn; one that is `repeated`
-    stands elsewhere in the tree with that. `sentence` says what is missing, with the way out; null where it is met.
-    """
-
-    kind: NeedKind
-    name: str
-    wanted: str
-    required_by: str
-    met: bool
-    version: str | None
-    where: str | None
-    hint: str | None
-    any_of: list[str]
-    repeated: bool
-    needs: list[NeedShape]
-    sentence: str | None
-
-
-class DependencyTreeShape(ResponseShape):
-    """An installed skill with everything that it requires, and why it is here.
-
-    `required_by` has a sentence for each installed skill that needs it, `came_along` why it was installed where no person named
-    it, `unmet` one for everything in the tree that is missing.
-    """
-
-    skill_id: str
-    version: str | None
-    required_by: list[str]
-    came_along: list[str]
-    needs: list[NeedShape]
-    unmet: list[str]
 
 
 class InstallSummary(BaseModel):
@@ -347,14 +257,6 @@ class SkillFileEntry(BaseModel):
     size: int
 
 
-class RefusalShape(BaseModel):
-    """Why an install would be refused."""
-
-    code: str
-    message: str
-    hint: str | None
-
-
 class InspectedSkill(ResponseShape):
     """One skill of a source, as it would be installed; nothing was.
 
@@ -371,11 +273,11 @@ class InspectedSkill(ResponseShape):
     front_matter: dict[str, Any]
     skill_md: str
     files: list[SkillFileEntry]
-    file_inventory: FileInventory
+    file_inventory: Inventory
     powers: Powers
     power_sentences: list[str]
     diagnostics: list[Diagnostic]
-    refusals: list[RefusalShape]
+    refusals: list[InstallRefusal]
     findings: list[Finding]
     clients: list[ClientLoading]
     unmet: list[str]
@@ -385,7 +287,7 @@ class InspectedSkill(ResponseShape):
     installed: VersionDetail | None
     powers_before: Powers | None
     difference: FolderDifference | None
-    change: PowerChangeShape | None
+    change: PowerChange | None
 
     @classmethod
     def of_inspection(cls, skill: SkillInspection) -> Self:

@@ -16,7 +16,7 @@ from skillyard.engine import FINAL_STATES, RunState
 from skillyard.errors import InvalidInput
 from skillyard.execution import WorkFile, check_travelling
 from skillyard.execution.run_inputs import ALL_FILES, LARGEST_FILE, MOST_ARGUMENTS, MOST_FILES, MOST_PACKAGES
-from skillyard.insights import Dimension, UsagePeriod
+from skillyard.insights import UsagePeriod
 from skillyard.network import Contact
 from skillyard.sandbox import Limit
 from skillyard.server.shapes import Listed, Meta, RequestBody, ResponseShape
@@ -304,99 +304,3 @@ RunEvent = Annotated[
     Field(discriminator="event"),
 ]
 """The `data` of one server-sent event; its `event` field is the name of the event."""
-
-
-class UsageFiguresShape(ResponseShape):
-    """What was counted.
-
-    `offered`, `loaded`, `followed` and `succeeded` count conversations; `runs` those of scripts, of which `runs_cached` gave a
-    kept result; `refused` what a rule or a person refused. Times are milliseconds of runs that really ran, mostly exact
-    to an eighth. `cost` is there where the price of a model is configured.
-    """
-
-    offered: int
-    loaded: int
-    followed: int
-    succeeded: int
-    runs: int
-    runs_succeeded: int
-    runs_failed: int
-    runs_cancelled: int
-    runs_cached: int
-    refused: int
-    turns: int
-    turns_failed: int
-    input_tokens: int
-    output_tokens: int
-    p50_ms: int | None
-    p95_ms: int | None
-    cost: float | None
-
-
-class InsightRowShape(ResponseShape):
-    """One skill, version, agent, … by its `key`, which is empty where nobody knows; `skill` is that of a version."""
-
-    key: str
-    skill: str | None
-    figures: UsageFiguresShape
-    periods: list[UsageFiguresShape]
-
-
-class InsightReportShape(BaseModel):
-    """The rows, those with most use first, and everything together.
-
-    `periods` are the first days of the periods that each row has figures for. Without `complete` some records are not added up
-    yet: ask again.
-    """
-
-    by: Dimension
-    since: date
-    until: date
-    period: UsagePeriod
-    currency: str
-    complete: bool
-    periods: list[date]
-    total: InsightRowShape
-    rows: list[InsightRowShape]
-
-
-class TimelineSpanShape(ResponseShape):
-    """One stretch of time of a run or turn; `begin_ms` counts from its beginning, `depth` says inside how many others it lies.
-
-    `refused` was not done because a rule, a person or a limit said so; `stopped` was cut off. `tokens` is what a tool's result
-    adds to what the model reads, `step` the number of a script's step from 0. `cost` is null where no price is configured.
-    """
-
-    kind: Literal["model", "tool", "waiting", "script", "step"]
-    name: str
-    state: Literal["ok", "failed", "refused", "stopped", "waiting", "running"]
-    begin_ms: int
-    duration_ms: int
-    depth: int
-    code: str | None
-    input_tokens: int
-    output_tokens: int
-    tokens: int
-    cost: float | None
-    call: str | None
-    skill: str | None
-    run: str | None
-    step: int | None
-
-
-class TimelineShape(ResponseShape):
-    """The time, tokens and cost of the parts of a run or turn; `over` says that it has ended.
-
-    A request to the model, a call of a tool, a wait for an answer or a slot, a script, and its steps, which are drawn one after
-    the other: they say how long they took and not when they began. At most 2,000 spans.
-    """
-
-    began_at: datetime
-    duration_ms: int
-    over: bool
-    waiting_ms: int
-    input_tokens: int
-    output_tokens: int
-    cost: float | None
-    currency: str
-    spans: list[TimelineSpanShape]

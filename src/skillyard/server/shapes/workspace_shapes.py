@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from skillyard.permissions import WorkspaceToolName
 from skillyard.server.shapes import RequestBody, ResponseShape
+from skillyard.workspace import BackgroundProcess
 
 if TYPE_CHECKING:
     from skillyard.workspace import WorkspaceAnswer
@@ -34,16 +35,6 @@ class WorkspaceFiles(BaseModel):
     size: int
 
 
-class WorkspaceProcess(BaseModel):
-    """A process in the background of a session."""
-
-    id: str
-    command: str
-    state: Literal["running", "exited", "killed"]
-    exit_code: int | None
-    seconds: float
-
-
 class WorkspaceStateShape(ResponseShape):
     """The workspace of a conversation: whether it has one (else `reason` says why not), and the state of its session.
 
@@ -55,37 +46,7 @@ class WorkspaceStateShape(ResponseShape):
     path: str | None
     is_open: bool
     working_folder: str | None
-    processes: list[WorkspaceProcess]
-
-
-class PreviewPicture(BaseModel):
-    """A picture: its bytes as Base64."""
-
-    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
-    data: str
-
-
-class FilePreviewShape(ResponseShape):
-    """What a file looks like, as plain data, by its `kind`; a page renders it, and trusts nothing in it.
-
-    `text` and `markdown` have a `text` of at most 100,000 characters, `image` an `image`. `pdf` has the number of `pages`, and
-    of one `page` (from 1) the `text` and the `image`. `table` has the names of the `sheets`, the number of the shown `sheet`
-    (from 0) and its first 500 `rows` of at most 50 texts. `binary` has the `reason` why there is nothing to see.
-    """
-
-    kind: Literal["text", "markdown", "image", "pdf", "table", "binary"]
-    path: str
-    media_type: str
-    size: int
-    text: str | None
-    truncated: bool
-    image: PreviewPicture | None
-    page: int | None
-    pages: int | None
-    sheets: list[str]
-    sheet: int | None
-    rows: list[list[str]]
-    reason: str | None
+    processes: list[BackgroundProcess]
 
 
 class NewWorkspace(RequestBody):
@@ -107,16 +68,7 @@ class CallerWorkspaceDetail(CallerWorkspace):
 
     open: bool
     working_folder: str | None
-    processes: list[WorkspaceProcess]
-
-
-class WorkspaceFileShape(ResponseShape):
-    """One file: its path below the folder, its size in bytes, when it was changed, its media type by its name."""
-
-    path: str
-    size: int
-    modified: datetime
-    media_type: str
+    processes: list[BackgroundProcess]
 
 
 class WorkspaceCall(RequestBody):
