@@ -109,7 +109,7 @@ def test_check_and_doctor_name_it_and_repair_fixes_it(damaged: Path, capsys: pyt
     assert Path(report["kept"]).is_file()
     assert main(["db", "check"]) == 0
     assert main(["db", "repair"]) == 0
-    assert "nothing is wrong" in capsys.readouterr().out
+    assert "no errors" in capsys.readouterr().out
     assert main(["runs", "--json"]) == 0
     assert len(list(damaged.parent.glob("skillyard.damaged-*.db"))) == 1
 

@@ -99,11 +99,12 @@ def _list(screen: Screen, keys: tuple[ApiKey, ...]) -> None:
     if screen.as_json:
         screen.data({"keys": [key.to_dict() for key in keys]})
     elif keys:
+        moments = [[str(key.to_dict()[name] or "never") for name in ("expires_at", "last_used_at")] for key in keys]
         rows = [
-            (key.id, key.name, key.organisation, " ".join(key.scopes), key.state, str(key.to_dict()["last_used_at"] or "never"))
-            for key in keys
+            (key.id, key.name, key.organisation, " ".join(key.scopes), key.state, *moments[number])
+            for number, key in enumerate(keys)
         ]
-        screen.table(rows, header=("ID", "NAME", "ORGANISATION", "SCOPES", "STATE", "LAST USED"), stretch=1)
+        screen.table(rows, header=("ID", "NAME", "ORGANISATION", "SCOPES", "STATE", "EXPIRES", "LAST USED"), stretch=1)
     else:
         screen.note("no keys; `skillyard keys create NAME --scope skills:read` makes one")
 

@@ -193,7 +193,7 @@ def _show_check(screen: Screen, check: DatabaseCheck) -> int:
     if screen.as_json:
         screen.data(check.to_dict())
     elif check.whole:
-        screen.line(f"{check.url}: nothing is wrong")
+        screen.line(f"{check.url}: no errors")
     else:
         screen.line(f"{check.url}: {counted(len(check.problems), 'problem')}", style="error")
         for problem in check.problems:
@@ -426,7 +426,7 @@ def backup_command(arguments: argparse.Namespace) -> int:
         screen.data(report.to_dict())
         return OK
     held = (counted(report.skills, "skill"), counted(report.versions, "version"), counted(report.records, "record"))
-    screen.line(f"{report.file}: {', '.join(held)}; {report.bytes / 1e6:,.1f} MB")
+    screen.line(f"{report.file}: {', '.join(held)}; {report.bytes:,} bytes")
     for name in report.gone:
         screen.line(f"{name} was deleted before it could be read", style="warning")
     if report.contents:

@@ -220,7 +220,7 @@ def _list(arguments: argparse.Namespace, catalog: Catalog) -> int:
         screen.data({"skills": [skill.to_dict() for skill in skills]})
         return OK
     rows = ((skill.skill_id, skill.current or "uninstalled", str(len(skill.versions)), skill.description) for skill in skills)
-    screen.table(rows, header=("SKILL", "SERVES", "VERSIONS", "DESCRIPTION"), stretch=3)
+    screen.table(rows, header=("SKILL", "CURRENT", "VERSIONS", "DESCRIPTION"), stretch=3)
     return OK
 
 

@@ -241,7 +241,7 @@ def key_command(arguments: argparse.Namespace) -> int:
             screen.data({"name": path.stem, "path": str(path), "public": key.public})
         else:
             screen.line(f"created {path}", style="ok")
-            screen.line(f"others know you as {key.public}")
+            screen.line(f"public key: {key.public}")
             screen.note("keep a copy of the file in a safe place: without it nobody can publish the next version in your name")
         return OK
     keys = [(path.stem, *_public(path)) for path in key_paths()]

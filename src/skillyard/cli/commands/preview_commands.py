@@ -310,7 +310,7 @@ def _draw_tree(screen: Screen, tree: DependencyTree) -> None:
     if tree.came_along:
         screen.line(f"came along: {single_line('; '.join(tree.came_along))}", indent=2)
     elif not tree.required_by:
-        screen.line("nothing requires it: somebody installed it by name", indent=2)
+        screen.line("no skill requires it; it was installed by name", indent=2)
 
 
 _KINDS: Final = {"mcp_server": "MCP server", "skill": "", "python": ""}

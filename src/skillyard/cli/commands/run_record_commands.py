@@ -383,7 +383,7 @@ def _run_due(catalog: Catalog, makers: ScheduleOwners, screen: Screen) -> int:
     if screen.as_json:
         screen.data({"begun": len(done), "succeeded": len(good)})
     else:
-        screen.line(f"{len(done)} came due, {len(good)} succeeded" if done else "nothing has come due")
+        screen.line(f"{len(done)} came due, {len(good)} succeeded" if done else "no schedule is due")
     return OK if len(good) == len(done) else FAILURE
 
 
