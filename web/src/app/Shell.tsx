@@ -3,17 +3,18 @@ import { ActionIcon, AppShell, Badge, Box, Burger, Group, NavLink, Text, Tooltip
 import { useDisclosure } from "@mantine/hooks";
 import { IconMoon, IconSun } from "@tabler/icons-react";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect } from "react";
+import { lazy, memo, Suspense, useEffect } from "react";
 
 import { fetched } from "@/api/parts";
 import { useWaiting } from "@/api/waiting";
 import { language, speak, useText } from "@/i18n";
 import { permission, useWanted } from "@/parts/notifying";
+import { countInTitle } from "@/parts/pageTitle";
 
 import { Account } from "./Account";
 import { FindButton } from "./FindButton";
 import { Mark } from "./Mark";
-import { usePlaces } from "./navigation";
+import { type Place, usePlaces } from "./navigation";
 import classes from "./Shell.module.css";
 import { SignInPlace } from "./SignInPlace";
 import { shell } from "./words";
@@ -24,10 +25,6 @@ export function Shell() {
   const wanted = useWanted();
   const t = useText(shell);
   const [opened, { toggle, close }] = useDisclosure(false);
-  const waiting = useWaiting();
-  const groups = usePlaces();
-  const path = useRouterState({ select: (state) => state.location.pathname });
-  useEffect(close, [path, close]);
   useEffect(() => document.querySelector(".frame")?.remove(), []); // of index.html: this one is drawn
   return (
     <AppShell
@@ -56,27 +53,7 @@ export function Shell() {
         </Group>
       </AppShell.Header>
       <AppShell.Navbar aria-label={t.navigation}>
-        <AppShell.Section grow className={classes.places} px="xs" py="sm">
-          {groups.map(({ group, places }) => (
-            <Box key={group} mb="md">
-              <Text size="xs" c="dimmed" fw={600} px="sm" mb={4}>
-                {t.groups[group]}
-              </Text>
-              {places.map(({ id, to, icon: Icon }) => (
-                <NavLink
-                  key={id}
-                  component={Link}
-                  to={to}
-                  label={t.pages[id]}
-                  leftSection={<Icon size={18} stroke={1.6} />}
-                  rightSection={id === "approvals" && waiting > 0 && <Badge color="yellow" aria-label={t.waiting(waiting)}>{waiting}</Badge>}
-                  active={path === to || path.startsWith(`${to}/`)}
-                  className={classes.place}
-                />
-              ))}
-            </Box>
-          ))}
-        </AppShell.Section>
+        <Places whenLeft={close} />
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
         <Outlet />
@@ -85,6 +62,52 @@ export function Shell() {
       <Suspense>{wanted.length > 0 && permission() === "granted" && <Notifier wanted={wanted} />}</Suspense>
     </AppShell>
   );
+}
+
+/** The pages, as links; apart from the frame, which nothing that is asked of the server draws again. */
+function Places({ whenLeft }: { whenLeft: () => void }) {
+  const t = useText(shell);
+  const groups = usePlaces();
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  useEffect(whenLeft, [path, whenLeft]);
+  return (
+    <AppShell.Section grow className={classes.places} px="xs" py="sm">
+      {groups.map(({ group, places }) => (
+        <Box key={group} mb="md">
+          <Text size="xs" c="dimmed" fw={600} px="sm" mb={4}>
+            {t.groups[group]}
+          </Text>
+          {places.map((place) => (
+            <PlaceLink key={place.id} place={place} active={path === place.to || path.startsWith(`${place.to}/`)} />
+          ))}
+        </Box>
+      ))}
+    </AppShell.Section>
+  );
+}
+
+/** One of them; drawn again when it becomes the open one, or is it no more. */
+const PlaceLink = memo(function PlaceLink({ place: { id, to, icon: Icon }, active }: { place: Place; active: boolean }) {
+  const t = useText(shell);
+  return (
+    <NavLink
+      component={Link}
+      to={to}
+      label={t.pages[id]}
+      leftSection={<Icon size={18} stroke={1.6} />}
+      rightSection={id === "approvals" && <Waiting />}
+      active={active}
+      className={classes.place}
+    />
+  );
+});
+
+/** How many questions wait, here and in the title of the document. */
+function Waiting() {
+  const t = useText(shell);
+  const waiting = useWaiting();
+  useEffect(() => countInTitle(waiting), [waiting]);
+  return waiting > 0 && <Badge color="yellow" aria-label={t.waiting(waiting)}>{waiting}</Badge>;
 }
 
 function LanguageButton() {
