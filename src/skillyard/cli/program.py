@@ -302,7 +302,19 @@ def parser_of(name: str) -> Parser:
     parser = command_parser(name)
     _functions_of(name)[0](parser)
     add_common_options(parser)
+    for actions in parser._actions:
+        if isinstance(actions, argparse._SubParsersAction):
+            for described in actions._choices_actions:
+                _complete_action(actions.choices[described.dest], described.help or "")
     return parser
+
+
+def _complete_action(parser: argparse.ArgumentParser, description: str) -> None:
+    """Let an action of a command explain itself and take the common options behind its arguments, too."""
+    parser.description = _sentence(translated(description))
+    add_common_options(parser)
+    for option in parser._action_groups[-1]._group_actions:
+        option.default = argparse.SUPPRESS  # what stands before the action stays
 
 
 def leading_parser() -> Parser:
