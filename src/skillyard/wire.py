@@ -2,7 +2,8 @@
 
 `class Probe(WireForm)` has `to_dict()`. How a field goes over the wire is declared at the field: `wire(name="sessionId")`,
 `wire(omit_empty=True)`, `wire(hidden=True)`; how all of them go, at the class: `class Inventory(WireForm, camel_case=True)`,
-`class ApiKey(WireForm, also=("state",), times="seconds")`.
+`class ApiKey(WireForm, also=("state",), times="seconds")`. Only a form that joins several objects, or is another program's, is
+written in a `to_dict` of its own, which says what it is.
 """
 
 from __future__ import annotations
@@ -29,18 +30,24 @@ class _WireField(NamedTuple):
     attribute: str
     name: str
     omit_empty: bool
+    omit_none: bool
     write: Callable[[Any], Any] | None
 
 
 def wire(
-    *, name: str = "", omit_empty: bool = False, hidden: bool = False, write: Callable[[Any], Any] | None = None
+    *,
+    name: str = "",
+    omit_empty: bool = False,
+    omit_none: bool = False,
+    hidden: bool = False,
+    write: Callable[[Any], Any] | None = None,
 ) -> dict[str, Any]:
-    """The `metadata` of a dataclass field: its name on the wire, whether it is absent when it is empty, or always.
+    """The `metadata` of a dataclass field: its name on the wire, and when it is absent: empty, None, or always.
 
     Empty is None, an empty text and an empty collection; 0 and False are values. `write` makes plain data of a value that is
     not None, in place of `to_wire`.
     """
-    return {_KEY: (name, omit_empty, hidden, write)}
+    return {_KEY: (name, omit_empty, omit_none, hidden, write)}
 
 
 class WireForm:
@@ -64,9 +71,9 @@ class WireForm:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         form = {}
-        for attribute, name, omit_empty, write in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
+        for attribute, name, omit_empty, omit_none, write in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
             value = getattr(self, attribute)
-            if omit_empty and _is_empty(value):
+            if (omit_empty and _is_empty(value)) or (omit_none and value is None):
                 continue
             if write is not None and value is not None:
                 form[name] = write(value)
@@ -132,11 +139,11 @@ def to_wire(value: Any) -> Any:
 def _wire_fields(cls: Any) -> tuple[_WireField, ...]:
     wire_fields = []
     for field in dataclasses.fields(cls):
-        name, omit_empty, hidden, write = field.metadata.get(_KEY, ("", False, False, None))
+        name, omit_empty, omit_none, hidden, write = field.metadata.get(_KEY, ("", False, False, False, None))
         if not hidden:
             spelled = name or _spelled(field.name, camel_case=cls._camel_case)
-            wire_fields.append(_WireField(field.name, spelled, omit_empty, write))
-    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False, None) for name in cls._also)
+            wire_fields.append(_WireField(field.name, spelled, omit_empty, omit_none, write))
+    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False, False, None) for name in cls._also)
     return (*wire_fields, *also)
 
 
@@ -148,9 +155,9 @@ def _spelled(name: str, *, camel_case: bool) -> str:
 def _described_fields(cls: Any) -> Iterator[tuple[str, Any, bool]]:
     """Of each field on the wire its name, the type of what is written, and whether it is always there."""
     hints = get_type_hints(cls, include_extras=True)
-    for attribute, name, omit_empty, write in _wire_fields(cls):
+    for attribute, name, omit_empty, omit_none, write in _wire_fields(cls):
         kind = hints[attribute] if attribute in hints else get_type_hints(getattr(cls, attribute).fget)["return"]
-        yield name, _written_type(kind) if write is None or _has_moment(kind) else Any, not omit_empty
+        yield name, _written_type(kind) if write is None or _has_moment(kind) else Any, not (omit_empty or omit_none)
 
 
 def _has_moment(kind: Any) -> bool:

@@ -230,7 +230,7 @@ class OAuthStore:
         return client
 
     def keep_document(self, address: str, name: str, redirect_uris: Iterable[object]) -> OAuthClient:
-        """The client whose document stands at `address`, as it was read now. Raises as `register`."""
+        """The client whose document is at `address`, as it was read now. Raises as `register`."""
         client = OAuthClient(address, _client_name(name), check_addresses(redirect_uris), self.now(), self.now())
         row = _client_row(client)
         with self.database().write() as connection:
@@ -259,13 +259,13 @@ class OAuthStore:
             _make_room(connection, key_id)
             connection.execute(insert(oauth_grants).values(row))
             connection.execute(update(oauth_clients).where(oauth_clients.c.id == client.id).values(used_at=now))
-            record_audit(connection, "oauth.allow", grant_id, details=_told(client, terms))
+            record_audit(connection, "oauth.allow", grant_id, details=_audit_details(client, terms))
         return grant_id, code
 
     def refuse(self, client: OAuthClient, terms: AuthorizationTerms) -> None:
         """Write down that somebody refused."""
         with self.database().write() as connection:
-            record_audit(connection, "oauth.refuse", client.id, "refused", _told(client, terms))
+            record_audit(connection, "oauth.refuse", client.id, "refused", _audit_details(client, terms))
 
     def exchange(
         self, code: str, *, client_id: str, redirect_uri: str | None, verifier: str, resource: str | None
@@ -445,7 +445,7 @@ def _client_name(name: str) -> str:
     return shorten(single_line(sanitize(name[:_LONGEST])).strip(), _NAME) or "a program without a name"
 
 
-def _told(client: OAuthClient, terms: AuthorizationTerms) -> dict[str, object]:
+def _audit_details(client: OAuthClient, terms: AuthorizationTerms) -> dict[str, object]:
     return {"client": client.name, "redirect_uri": terms.redirect_uri, "scopes": list(terms.scopes)}
 
 
@@ -475,8 +475,8 @@ def _make_room(connection: Connection, key_id: str) -> None:
 
 def _end_stolen(connection: Connection, row: RowMapping, what: str) -> None:
     connection.execute(delete(oauth_grants).where(oauth_grants.c.id == row["id"]))
-    told = {"client": row["client_name"], "key": row["of_key_name"], "organisation": row["of_key_organisation"]}
-    record_audit(connection, "oauth.reuse", row["id"], "refused", told | {"reason": f"{what} was used a second time"})
+    details = {"client": row["client_name"], "key": row["of_key_name"], "organisation": row["of_key_organisation"]}
+    record_audit(connection, "oauth.reuse", row["id"], "refused", details | {"reason": f"{what} was used a second time"})
 
 
 def _end(connection: Connection, row: RowMapping) -> None:

@@ -77,7 +77,7 @@ class SkillSettings(NamedTuple):
     copies: Mapping[str, InstalledCopy] = _NO_COPIES
 
     def state(self, source: str, slug: str, root: str) -> SkillState:
-        """What is wanted of the skill with this slug below `root` while it is on."""
+        """What the user wants of the skill with this slug below `root` while it is on."""
         return self.states.get(switch_key(source, slug, root), "automatic")
 
     def reason(self, source: str, slug: str, root: str) -> str | None:

@@ -157,7 +157,7 @@ def draw_lock_states(
 ) -> bool:
     """Show how skills are installed, with the files that are other than locked; gives whether all are as they should be.
 
-    With `locked`, the ids of the skills in the lock, the others are told from them. Of `links` those are shown that are not as
+    With `locked`, the ids of the skills in the lock, the others are marked. Of `links` those are shown that are not as
     they were kept; one that does not answer is no reason to fail.
     """
     good = all(state.state == "ok" for state in states) and all(one.state in ("ok", "unknown") for one in links)
@@ -347,7 +347,7 @@ def installed_code(results: Sequence[OperationResult]) -> int:
 
 
 def draw_results(screen: Screen, results: Sequence[OperationResult], *, key: str = "results") -> None:
-    """Report what became of each skill, what it may do when it is new here, and what it lacks."""
+    """Report the result of each skill, what it may do when it is new here, and what it lacks."""
     if screen.as_json:
         screen.data({key: [result.to_dict() for result in results]})
         return

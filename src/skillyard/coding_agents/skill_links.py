@@ -239,7 +239,7 @@ class SkillLinks:
     ) -> tuple[LinkReport, ...]:
         """Take what is not in the set `name` out of these folders of agents, and free what sets have left out and this has.
 
-        What is freed comes back when it is followed; `name` is None where no set is in use. Returned is what became of each
+        What is freed comes back when it is followed; `name` is None where no set is in use. Returned is the result of each
         entry that left, or could not.
         """
         real = {real_path(folder) for folder in folders}

@@ -251,7 +251,7 @@ _ENDED: Final = ("done", "failed", "stopped", "interrupted")
 
 
 def _summary() -> tuple[ColumnElement[Any], ...]:
-    """What of a turn and its conversation stands in a list."""
+    """The columns of a turn and its conversation in a list."""
     return (
         conversations.c.id.label("conversation_id"), conversations.c.title, conversations.c.agent,
         func.coalesce(turns.c.model, conversations.c.model).label("model"), turns.c.id.label("turn_id"), turns.c.number,

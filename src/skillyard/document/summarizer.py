@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _ORDINARY: Final = bytes(set(range(32, 127)) - set(b"&!{[")) + b"\n"
-"""The bytes that mean the same to both parsers wherever they stand."""
+"""The bytes that mean the same to both parsers at any place."""
 _ASCII: Final = bytes(range(128))
 _HIGH: Final = bytes(range(128, 256))
 _SIGN: Final = re.compile(r"[&!]")

@@ -59,7 +59,7 @@ class SecretGrants:
         return any(_NAME.search(text) for text in texts)
 
     def redacted(self, value: object) -> object:
-        """`value` without the values that were handed out, wherever in it they stand; keys included."""
+        """`value` without the values that were handed out, at any place in it; keys included."""
         if not self._used:
             return value
         if isinstance(value, str):

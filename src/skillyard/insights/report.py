@@ -1,4 +1,4 @@
-"""The report: what became of skills in a span of days, by skill, version, agent, caller, interface or model, and its prices.
+"""The report: usage of skills in a span of days, by skill, version, agent, caller, interface or model, and its prices.
 
 Prices are the user's settings: `[insights.prices]` with `"openai:gpt-5" = { input = 1.25, output = 10 }`.
 

@@ -158,7 +158,7 @@ class Approvals:
     ) -> str:
         """The digest of `skill` when, with exactly that content, it may be used in `session`; asks when it is not approved.
 
-        `reason` is told to who is asked.
+        `reason` is shown to the person who is asked.
 
         Raises:
             ApprovalRejected: the answer was no, nobody can be asked, or the skill keeps changing.

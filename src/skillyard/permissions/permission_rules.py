@@ -233,7 +233,7 @@ def _stricter(check: Extension, skill: Skill, ruling: PermissionRuling) -> Permi
         return PermissionRuling(answer, check.key)
     except ExtensionFailed as error:
         return PermissionRuling("deny", check.key, error.message)
-    except Exception as error:  # whatever a stranger's code raises
+    except Exception as error:  # whatever the code of a plug-in raises
         return PermissionRuling("deny", check.key, check.failed(error).message)
 
 

@@ -235,7 +235,7 @@ def _form_of_extension(extension: Extension) -> StyleForm:
             bare = f"{before:s}{after:s}"
         except ExtensionFailed:
             raise
-        except Exception as error:  # whatever a stranger's code raises
+        except Exception as error:  # whatever the code of a plug-in raises
             raise extension.failed(error) from error
         return IndexEntry(shown.skill.id, bare, lambda: (before, _description(shown, before="", after=""), after))
 

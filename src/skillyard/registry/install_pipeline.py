@@ -110,7 +110,7 @@ class InstallPipeline:
     links: LinkFetcher | None = None
     """Fetches what skills tell to fetch, where the user wants that."""
     dependencies: DependencyFinder | None = None
-    """Finds what comes along with what is installed; None: nothing does."""
+    """Finds the dependencies of what is installed; None: no dependencies are installed."""
 
     def install(self, request: InstallRequest) -> InstallReport:
         """Carry out a request; all skills are fetched, checked and agreed to before the first is installed.
@@ -186,7 +186,7 @@ class InstallPipeline:
         pairs: list[tuple[Candidate, str]],
         asked: AskedFrom,
     ) -> list[tuple[Candidate, str]]:
-        """The candidates, and behind them what comes along because they require it.
+        """The candidates, and behind them the dependencies that they require.
 
         Raises:
             DependencyConflict, DependencyCycle: as `DependencyFinder.bring`.

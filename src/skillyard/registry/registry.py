@@ -255,7 +255,7 @@ class Registry:
     ) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, checked as an installation does, without installing.
 
-        With `dependencies` it is looked for what would come along.
+        With `dependencies` the dependencies that would be installed are looked for.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.

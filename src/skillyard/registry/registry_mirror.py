@@ -23,7 +23,7 @@ from skillyard.packages.digest import digest_hex
 from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorIndex, MirrorSource, StoredMirror
 from skillyard.registry.registry_values import PUBLISHER
 from skillyard.registry.version_files import store_package
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.catalog.skill_files import KeptLink
@@ -151,26 +151,21 @@ def push_all(
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorImportPlan:
+class MirrorImportPlan(WireForm, also=("same",)):
     """What a registry lacks of a mirror: ids whose current version differs here, versions of the history, and marks."""
 
     serve: tuple[str, ...]
-    history: tuple[tuple[str, MirroredVersion], ...]
-    marks: tuple[tuple[SkillVersion, MirroredVersion], ...]
+    history: tuple[tuple[str, MirroredVersion], ...] = field(
+        metadata=wire(write=lambda history: [f"{skill_id}@{version.version}" for skill_id, version in history])
+    )
+    marks: tuple[tuple[SkillVersion, MirroredVersion], ...] = field(
+        metadata=wire(write=lambda marks: [f"{version.skill_id}@{version.version}" for version, _ in marks])
+    )
 
     @property
     def same(self) -> bool:
         """Whether nothing is lacking."""
         return not (self.serve or self.history or self.marks)
-
-    def to_dict(self) -> dict[str, object]:
-        """The plan as plain data."""
-        return {
-            "same": self.same,
-            "serve": list(self.serve),
-            "history": [f"{skill_id}@{version.version}" for skill_id, version in self.history],
-            "marks": [f"{version.skill_id}@{version.version}" for version, _ in self.marks],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +200,7 @@ def import_mirror(
     """Install what `registry` lacks of the mirror at `address`; `options` are as for `Registry.install`.
 
     Each skill is an operation of its own: what was imported before one is refused stays; the next import continues there.
-    What the skills with these `names` require comes along; of everything, nothing else is needed.
+    The dependencies of the skills with these `names` are copied too.
 
     Raises:
         SkillyardError: as `Registry.install`, and as `plan_import`.

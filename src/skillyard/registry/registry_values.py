@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
 from skillyard.errors import InvalidInput
@@ -110,7 +110,7 @@ class RollbackOptions(TypedDict, total=False):
 class InstallOptions(RollbackOptions, total=False):
     """How skills may be installed: as `RollbackOptions`.
 
-    `consent` is called when an installed skill would be allowed more than before, or another one comes along; without it that
+    `consent` is called when an installed skill would be allowed more than before, or a dependency is installed; without it that
     is refused. `accept` are the rules of the scanner whose findings do not stop it. `required_by` are the skills, by id, of
     which a lock says that they only came along, and why.
     """
@@ -125,7 +125,7 @@ class SkillVersion(WireForm, times="full"):
     """One installed version; `version` is the install version, a UTC time, `declared_version` that in SKILL.md.
 
     It was recorded here at `created_at`; `installed_at` may be earlier, when it was taken over from another registry.
-    `approval` is what became of the approval of its content; None where none was ever asked for.
+    `approval` is the result of the approval of its content; None where none was ever requested.
     """
 
     skill_id: str
@@ -228,13 +228,9 @@ class InstalledSkill(WireForm, camel_case=True, times="full"):
     homepage_url: str | None = None
     documentation_url: str | None = None
     icon_url: str | None = None
-    edited: tuple[str, ...] = ()
+    edited: tuple[str, ...] = field(default=(), metadata=wire(write=lambda names: [_camel(name) for name in names]))
     created_at: datetime | None = None
     updated_at: datetime | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The skill in camel case, the names in `edited` too."""
-        return WireForm.to_dict(self) | {"edited": [_camel(name) for name in self.edited]}
 
 
 def _camel(name: str) -> str:
@@ -460,7 +456,7 @@ class PendingUpdate(WireForm):
     """Whether there is something else where an installed skill came from, and what an update would change.
 
     `current`: the same content; `update`: other content, with its `available` declared version and the `difference`;
-    `diverged`: the same, where what is here is an adopted edit, which `update` keeps unless it is told otherwise;
+    `diverged`: the same, where what is here is an adopted edit, which `update` keeps unless an option says otherwise;
     `deprecated`: content that was rolled back from or deprecated, which no update brings back; `pinned`: no update is
     wanted; `withdrawn`: its publisher withdrew it, and nothing takes its place yet; `unknown`: nobody can tell, for the
     `reason`. `notice` is what its publisher says against the current version, who and when, and what replaces it;

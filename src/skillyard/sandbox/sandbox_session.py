@@ -1,6 +1,6 @@
 """A session: a persistent sandbox with one program that takes requests over a pipe, until it is closed or killed.
 
-What comes back from it is a stranger's: `receive` gets the bytes as they are, and the one who reads them believes nothing. The
+What comes back from it is untrusted: `receive` gets the bytes as they are, and its caller checks them. The
 kernel ends a session with the process that opened it, whatever ends that process.
 """
 

@@ -56,7 +56,7 @@ _CONTACT_PATTERNS: Final = (
 _ANYBODY: Final = re.compile(
     r"\b(?:ATTACKER|YOUR|MY|LISTENER|LHOST|RHOST|KALI)(?:[-_]?(?:IP|HOST|ADDR\w{0,5}))?\b|\b1\.2\.3\.4\b|\b(?:10|192\.168)\.\d|<[A-Za-z][\w -]{1,20}>"
 )
-"""What stands in explanations of an attack for the address of whoever attacks."""
+"""What explanations of an attack write in place of the attacker's address."""
 _HOST: Final = re.compile(r"\bhttps?://([A-Za-z0-9][A-Za-z0-9.-]{0,252}\.[A-Za-z]{2,24})(?=[:/?#\"'`\s)>\]]|$)")
 _USE: Final = {
     "shell": re.compile(r"(?:^|[;&|(`]|\b(?:sudo|then|do|if|!))\s{0,20}(?:curl|wget|nc|ncat|scp|rsync|sftp|ftp|telnet)\s+[\w\"'$@-]", re.MULTILINE),

@@ -1,6 +1,6 @@
 """Scan one skill: each file is read once and checked by every rule that fits it, in a helper process unless it is small.
 
-The rules read text that strangers wrote. A file that is given up is a finding of its own, so that nothing passes for clean that
+The rules read untrusted text. A file that is given up is a finding of its own, so that nothing passes for clean that
 could not be scanned.
 """
 

@@ -296,9 +296,9 @@ class _Watching:
     @cached_property
     def _texts(self) -> SkillTexts:
         whole = {name: (decoded(file.data) or "").lower() for name, file in self._files.items()}
-        told = [text for name, text in whole.items() if name.lower().endswith((".md", ".txt", ".markdown"))]
-        prose = "\n".join(_prose_and_blocks(text)[0] for text in told)
-        return SkillTexts("\n".join(told), prose, "\n".join(whole.values()), f"skills/{self._name}")
+        instructions = [text for name, text in whole.items() if name.lower().endswith((".md", ".txt", ".markdown"))]
+        prose = "\n".join(_prose_and_blocks(text)[0] for text in instructions)
+        return SkillTexts("\n".join(instructions), prose, "\n".join(whole.values()), f"skills/{self._name}")
 
     def _commands(self) -> list[_RunnableCommand]:
         """What is run: scripts, those that the text names first, then its commands."""

@@ -37,13 +37,15 @@ B: Final = 0.75
 _USUAL_LENGTHS: Final = {"description": 30.0, "body": 750.0}  # words
 PLACES: Final = {"name": 1, "keywords": 2, "headings": 4, "files": 8}
 """Bits for the short fields, in which a word is there or is not."""
+PLACE_BITS: Final = 4
+ALL_PLACES: Final = (1 << PLACE_BITS) - 1
 _MIX: Final = np.uint32(0x9E3779B1)
-_LISTS: Final = ("skills", "described", "body", "places")
+_LISTS: Final = ("skills", "described", "body")
 _COUNTS: Final = ("in_description", "in_body", "in_name")
 _RANGES: Final = 16  # of words, by their numbers
 _FEW_POSTINGS: Final = 1 << 17  # which are put together in one range
 _TYPES: Final = {
-    "words": np.uint32, "starts": np.int64, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
+    "words": np.uint32, "starts": np.int64, "skills": np.int32, "described": np.uint8, "body": np.uint8,
     "in_description": np.int32, "in_body": np.int32, "in_name": np.int32, "names": np.uint32, "name_starts": np.int64,
     "pairs": np.uint32, "pair_starts": np.int64, "said": np.uint32, "said_starts": np.int64, "lengths": np.int32,
 }  # fmt: skip
@@ -52,8 +54,9 @@ _TYPES: Final = {
 class Postings(NamedTuple):
     """The words of some skills, numbered from 0: sorted words, and for each a slice of the lists.
 
-    `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `described` and `body` (the strength in these fields) and
-    `places` (bits of the other fields); `in_description[i]`, `in_body[i]` and `in_name[i]` of them are for that field. Of skill
+    `words[i]` has the postings `starts[i]:starts[i + 1]` of `skills`, `described` and `body` (the strength in these fields).
+    An entry of `skills` is the number of a skill and, in its lowest bits, the other fields that have the word (`PLACES`).
+    `in_description[i]`, `in_body[i]` and `in_name[i]` of the postings are for that field. Of skill
     `n`, `names[name_starts[n]:…]` are the words of the name, `pairs[pair_starts[n]:…]` the pairs, sorted, `lengths[n]` how many
     words the body has, and `said[said_starts[n]:…]` the words of the description in order, with a 0 behind each clause.
     """
@@ -63,7 +66,6 @@ class Postings(NamedTuple):
     skills: NDArray[np.int32]
     described: NDArray[np.uint8]
     body: NDArray[np.uint8]
-    places: NDArray[np.uint8]
     in_description: NDArray[np.int32]
     in_body: NDArray[np.int32]
     in_name: NDArray[np.int32]
@@ -99,12 +101,13 @@ def build_postings(pages: Sequence[Page], tokenizer: Tokenizer) -> Postings:
     key, summed = _summed(np.concatenate(keys), np.concatenate(steps))
     _, names, name_lengths = columns[0]
     pairs, pair_starts = _pair_lists(columns, count)
-    skills, words = (key >> np.uint64(32)).astype(np.int32), (key & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    places = (summed >> np.uint32(16)).astype(np.int32)
+    skills = (key >> np.uint64(32)).astype(np.int32) << PLACE_BITS | places
+    words = (key & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     in_description = (summed & np.uint32(255)).astype(np.uint8)
     body = (summed >> np.uint32(8) & np.uint32(255)).astype(np.uint8)
-    places = (summed >> np.uint32(16)).astype(np.uint8)
     return Postings(
-        **_inverted(words, skills=skills, described=in_description, body=body, places=places),
+        **_inverted(words, skills=skills, described=in_description, body=body),
         names=names,
         name_starts=_starts(name_lengths),
         pairs=pairs,
@@ -129,7 +132,9 @@ def _put_together(parts: Sequence[_StoredPart]) -> Postings:
         ranges = [part.between(number, number + step) for part in parts]
         some = _inverted(
             np.concatenate([one["words"] for one in ranges]),
-            skills=np.concatenate([one["skills"] + np.int32(first) for one, first in zip(ranges, before, strict=False)]),
+            skills=np.concatenate(
+                [one["skills"] + np.int32(first << PLACE_BITS) for one, first in zip(ranges, before, strict=False)]
+            ),
             **{name: np.concatenate([one[name] for one in ranges]) for name in _LISTS[1:]},
         )
         end = at + len(some["skills"])
@@ -166,8 +171,9 @@ def _one_after_the_other(parts: Sequence[_StoredPart], name: str) -> NDArray[Any
 
 def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
     """The skills of `old` that are to be kept, renumbered in their order, then those of `new`."""
-    renumbered = (np.cumsum(keep) - 1).astype(np.int32)
-    stays = keep[old.skills]
+    renumbered = ((np.cumsum(keep) - 1) << PLACE_BITS).astype(np.int32)
+    numbers, places = old.skills >> PLACE_BITS, old.skills & ALL_PLACES
+    stays = keep[numbers]
     words = np.repeat(old.words, np.diff(old.starts))[stays]
     kept = int(keep.sum())
     said, said_starts = _joined((old.said, old.said_starts), keep, (new.said, new.said_starts))
@@ -176,7 +182,7 @@ def merge(old: Postings, keep: NDArray[np.bool_], new: Postings) -> Postings:
     return Postings(
         **_inverted(
             np.concatenate([words, np.repeat(new.words, np.diff(new.starts))]),
-            skills=np.concatenate([renumbered[old.skills[stays]], new.skills + np.int32(kept)]),
+            skills=np.concatenate([renumbered[numbers[stays]] | places[stays], new.skills + np.int32(kept << PLACE_BITS)]),
             **{name: np.concatenate([getattr(old, name)[stays], getattr(new, name)]) for name in _LISTS[1:]},
         ),
         names=names,
@@ -282,7 +288,7 @@ def _inverted(words: NDArray[np.uint32], **lists: NDArray[Any]) -> dict[str, NDA
     has = {
         "in_description": lists["described"] > 0,
         "in_body": lists["body"] > 0,
-        "in_name": lists["places"] & PLACES["name"] > 0,
+        "in_name": lists["skills"] & PLACES["name"] > 0,
     }
     counts = {name: np.diff(_starts(values.astype(np.int64))[starts]).astype(np.int32) for name, values in has.items()}
     return {"words": words[first], "starts": starts, **lists, **counts}
@@ -291,7 +297,7 @@ def _inverted(words: NDArray[np.uint32], **lists: NDArray[Any]) -> dict[str, NDA
 Key = tuple[object, ...]
 """What a page was read from: the skill, the state of its file and a checksum of its header; plain values."""
 
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 _MAGIC: Final = b"SKYS"
 _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one
@@ -306,7 +312,7 @@ class Segment(NamedTuple):
 
 
 _STORED: Final = {
-    "words": np.uint32, "counts": np.int32, "skills": np.int32, "described": np.uint8, "body": np.uint8, "places": np.uint8,
+    "words": np.uint32, "counts": np.int32, "skills": np.int32, "described": np.uint8, "body": np.uint8,
     "names": np.uint32, "name_counts": np.int32, "pairs": np.uint32, "pair_counts": np.int32, "said": np.uint32,
     "said_counts": np.int32, "lengths": np.int32,
 }  # fmt: skip

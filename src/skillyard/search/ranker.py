@@ -20,7 +20,7 @@ from numpy.lib.format import read_array
 from skillyard.search.matches import Scores
 from skillyard.search.pages import word_number
 from skillyard.search.postings import K1, PLACES, STEP, pairs_of
-from skillyard.search.scoring import NAME, find_candidates, name_rarity, name_strengths, ranges, request_terms, slices
+from skillyard.search.scoring import NAME, find_candidates, name_rarity, name_strengths, ranges, request_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,8 @@ def candidate_features(
     index: SearchIndex, candidates: Candidates, terms: Terms, query_words: Sequence[str]
 ) -> NDArray[np.float32]:
     """One row for each candidate, one column for each of `FEATURES`."""
-    described, body, places, names = _table(index, candidates.positions, terms)
+    described, body, places = candidates.table.described * STEP, candidates.table.body * STEP, candidates.table.places
+    names = _names(index, candidates.positions)
     name_lengths = np.array([len(name) for name in names], dtype=np.int64)
     named = (places & PLACES["name"] > 0) * name_strengths(name_lengths)[:, None]
     once = np.minimum(terms.often, 1.0)
@@ -112,31 +113,14 @@ def _forms(values: NDArray[np.float64], ideal: float) -> list[NDArray[np.float64
     return [values / ideal, values / max(best, 1e-9), (values - other) / max(best, 1e-9)]
 
 
-def _table(
-    index: SearchIndex, positions: NDArray[np.int64], terms: Terms
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8], list[NDArray[np.uint32]]]:
-    """For each candidate and word the strength in description and body, and the places; the names."""
-    shape = (len(positions), len(terms.numbers))
-    described, body, places = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.uint8)
+def _names(index: SearchIndex, positions: NDArray[np.int64]) -> list[NDArray[np.uint32]]:
+    """The different words of the name of each candidate."""
     names: list[NDArray[np.uint32]] = [np.zeros(0, np.uint32)] * len(positions)
-    for segment, here, local in parts_of(index, positions):
-        order = np.argsort(local)
-        sought, rows = local[order].astype(segment.skills.dtype), here[order]
-        begin, end = slices(segment, terms.numbers)
-        for column, (one, two) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-            if one == two:
-                continue
-            skills = segment.skills[one:two]
-            at = np.searchsorted(skills, sought)  # a few of them in many: quicker than to look at all
-            mine = np.flatnonzero(skills[np.minimum(at, two - one - 1)] == sought)
-            at, whose = at[mine] + one, rows[mine]
-            described[whose, column] = segment.described[at]
-            body[whose, column] = segment.body[at]
-            places[whose, column] = segment.places[at]
+    for postings, here, local in parts_of(index, positions):
         for row, number in zip(here.tolist(), local.tolist(), strict=True):
-            own = segment.names[segment.name_starts[number] : segment.name_starts[number + 1]].tolist()
+            own = postings.names[postings.name_starts[number] : postings.name_starts[number + 1]].tolist()
             names[row] = np.array(sorted({*own}), np.uint32)  # `np.unique` would import masked arrays, for 15 ms
-    return described * STEP, body * STEP, places, names
+    return names
 
 
 def parts_of(index: SearchIndex, positions: NDArray[np.int64]) -> list[tuple[Postings, NDArray[np.int64], NDArray[np.int64]]]:

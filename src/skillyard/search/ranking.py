@@ -223,7 +223,9 @@ class _Request:
 
     def _by_phrase(self, number: int) -> float:
         """The confidence that a declared phrase gives by itself, where it is most of the request."""
-        share, written = self.phrases.get(number, (0.0, ""))
+        if number not in self.phrases:
+            return 0.0
+        share, written = self.phrases[number]
         if len(words(written)) == 1:
             return 0.7 if share * SHORT_REQUEST >= 1 else 0.0
         return 0.9 if share >= _MOST else 0.0

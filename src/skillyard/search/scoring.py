@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from skillyard.search.pages import word_number
-from skillyard.search.postings import K1, PLACES, STEP, B
+from skillyard.search.postings import ALL_PLACES, K1, PLACE_BITS, PLACES, STEP, B
 from skillyard.search.words import CHINESE_WORDS, compounds, runs, translate_chinese, words
 from skillyard.text import nearest
 
@@ -57,11 +57,20 @@ class Terms(NamedTuple):
     named: NDArray[np.float64]
 
 
+class Table(NamedTuple):
+    """For each candidate and word of the request the strength in description and body, in steps, and the other fields."""
+
+    described: NDArray[np.uint8]
+    body: NDArray[np.uint8]
+    places: NDArray[np.uint8]
+
+
 class Candidates(NamedTuple):
-    """The skills that are scored in detail: position in the index, first score, and weight of the request's words they have."""
+    """The skills that are scored in detail: position in the index, first score, their words, and the weight of these."""
 
     positions: NDArray[np.int64]
     sums: NDArray[np.float64]
+    table: Table
     covered: NDArray[np.float64]
 
 
@@ -103,7 +112,8 @@ def find_candidates(
             break
     if len(positions) > most:
         positions = positions[np.argpartition(-sums[positions], most - 1)[:most]]
-    return Candidates(positions, sums[positions], _covered(index, terms, positions))
+    table = _table(index, terms, positions)
+    return Candidates(positions, sums[positions], table, _covered(terms, table))
 
 
 def _first_allowed(
@@ -120,8 +130,11 @@ def has_words(index: SearchIndex, position: int, query_words: Sequence[str]) -> 
     """Those of the words that the skill at `position` has in any field."""
     postings, local = postings_of(index, position)
     begin, end = slices(postings, np.array([word_number(word) for word in query_words], dtype=np.uint32))
-    where = [int(one + np.searchsorted(postings.skills[one:two], local)) for one, two in zip(begin, end, strict=True)]
-    return [word for word, at, two in zip(query_words, where, end, strict=True) if at < two and postings.skills[at] == local]
+    where = [
+        int(one + np.searchsorted(postings.skills[one:two], local << PLACE_BITS)) for one, two in zip(begin, end, strict=True)
+    ]
+    found = zip(query_words, where, end, strict=True)
+    return [word for word, at, two in found if at < two and postings.skills[at] >> PLACE_BITS == local]
 
 
 def counted_words(index: SearchIndex, query_words: Sequence[str], *, described: bool = False) -> list[int]:
@@ -133,7 +146,7 @@ def counted_words(index: SearchIndex, query_words: Sequence[str], *, described: 
         begin, end = slices(postings, numbers)
         for at in np.flatnonzero(end > begin).tolist():
             one, two = begin[at], end[at]
-            clear = (postings.described[one:two] > 0) | (postings.places[one:two] & _CLEAR > 0)
+            clear = (postings.described[one:two] > 0) | (postings.skills[one:two] & _CLEAR > 0)
             total[at] += np.count_nonzero(clear) if described else two - one
     return [int(count) for count in total]
 
@@ -229,10 +242,10 @@ def _summed(index: SearchIndex, terms: Terms) -> NDArray[np.float64]:
     for postings, first, word, one, two in _slices_of(index, terms):
         own = sums[first : first + postings.skill_count]
         described, body, named = (float(factor[word]) for factor in factors)
-        skills = postings.skills[one:two].astype(np.intp)
+        skills = np.right_shift(postings.skills[one:two], PLACE_BITS, dtype=np.intp)
         value = postings.described[one:two] * described
         value += postings.body[one:two] * body
-        in_name = np.flatnonzero(postings.places[one:two] & PLACES["name"])
+        (in_name,) = (postings.skills[one:two] & PLACES["name"]).nonzero()
         if len(in_name):
             whose = skills[in_name]
             lengths = postings.name_starts[whose + 1] - postings.name_starts[whose]
@@ -241,16 +254,28 @@ def _summed(index: SearchIndex, terms: Terms) -> NDArray[np.float64]:
     return sums
 
 
-def _covered(index: SearchIndex, terms: Terms, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The weight of the request's words that each of the skills has."""
-    covered = np.zeros(len(positions))
-    weights = (terms.rarity * (terms.often > 0)).tolist()
+def _table(index: SearchIndex, terms: Terms, positions: NDArray[np.int64]) -> Table:
+    """What each of the skills has of each word: of each the postings of a few skills in many, which is quick to look up."""
+    shape = (len(positions), len(terms.numbers))
+    table = Table(np.zeros(shape, np.uint8), np.zeros(shape, np.uint8), np.zeros(shape, np.uint8))
+    order = np.argsort(positions)
     for postings, first, word, one, two in _slices_of(index, terms):
         skills = postings.skills[one:two]
-        sought = (positions - first).astype(skills.dtype)  # those of other segments are in none of the slices
-        at = np.minimum(np.searchsorted(skills, sought), two - one - 1)
-        covered[skills[at] == sought] += weights[word]
-    return covered
+        sought = (positions[order] - first).astype(skills.dtype)  # those of other segments are in none of the slices
+        at = np.minimum(skills.searchsorted(sought << PLACE_BITS), two - one - 1)
+        (mine,) = (skills[at] >> PLACE_BITS == sought).nonzero()
+        at, whose = at[mine], order[mine]
+        table.described[whose, word] = postings.described[one:two][at]
+        table.body[whose, word] = postings.body[one:two][at]
+        table.places[whose, word] = skills[at] & ALL_PLACES
+    return table
+
+
+def _covered(terms: Terms, table: Table) -> NDArray[np.float64]:
+    """The weight of the request's words that each of the skills has."""
+    weights = terms.rarity * (terms.often > 0)
+    has = (table.described > 0) | (table.body > 0) | (table.places > 0)
+    return (has * weights).cumsum(axis=1)[:, -1]  # one after the other, so that equal words give equal sums
 
 
 def _touched(index: SearchIndex, terms: Terms) -> NDArray[np.bool_]:
@@ -259,7 +284,7 @@ def _touched(index: SearchIndex, terms: Terms) -> NDArray[np.bool_]:
     weighty = (terms.rarity * (terms.often > 0) > 0).tolist()
     for postings, first, word, one, two in _slices_of(index, terms):
         if weighty[word]:
-            touched[first + postings.skills[one:two]] = True
+            touched[first + (postings.skills[one:two] >> PLACE_BITS)] = True
     return touched
 
 
@@ -288,17 +313,19 @@ class Sketches:
     def __init__(self, index: SearchIndex) -> None:
         self._index = index
         self._samples: list[tuple[int, frozenset[int]]] = []
+        self._pairs: set[int] = set()  # of all samples
 
     def add(self, position: int, number: int) -> None:
         """Remember the skill `number` at `position` in the index."""
         sample = self._sample(position)
         if len(sample) >= _LEAST:
             self._samples.append((number, sample))
+            self._pairs |= sample
 
     def twin(self, position: int, number: int) -> int | None:
         """The number of the remembered skill that has nearly the same content; None when there is none."""
         sample = self._sample(position)
-        if len(sample) < _LEAST:
+        if len(sample) < _LEAST or len(sample & self._pairs) < _LEAST // 2:
             return None
         return next((other for other, earlier in self._samples if other != number and _alike(sample, earlier)), None)
 

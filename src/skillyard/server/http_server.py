@@ -303,7 +303,7 @@ def _prepare_mcp() -> None:
     """
     gc.disable()
     try:
-        with contextlib.suppress(ImportError):  # who asks for it is told
+        with contextlib.suppress(ImportError):  # a request for it gets an error
             import_module("skillyard.mcp.transports")
     finally:
         if not gc.get_freeze_count():

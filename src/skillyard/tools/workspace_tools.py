@@ -87,7 +87,7 @@ _ENGLISH: Final[Mapping[WorkspaceToolName, _ToolText]] = {
             "command": "The command, or a whole script",
             "timeout": "Milliseconds after which it is ended (default: 120000)",
             "background": "Let it go on while other calls are made, such as a server; the answer has its process id",
-            "process": "Instead of a command: the id of a background process whose newest output is wanted; with timeout, "
+            "process": "Instead of a command: the id of a background process whose newest output to return; with timeout, "
             "waits for its end",
             "stop": "With process: end it",
         },

@@ -1,6 +1,6 @@
 """What a file of a workspace looks like, as plain data: text, a picture, a page of a PDF, a table.
 
-The file is a stranger's. Pictures are passed on as they are; what has to be understood (PDFs, workbooks) is read in a sandbox
+The file is untrusted. Pictures are passed on as they are; what has to be understood (PDFs, workbooks) is read in a sandbox
 of its own, which sees the folder, read-only, and nothing else.
 """
 

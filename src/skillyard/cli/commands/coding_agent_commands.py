@@ -100,7 +100,7 @@ def draw_links(screen: Screen, reports: Sequence[LinkReport]) -> None:
 
 
 def _warn_of_refusals(screen: Screen, report: LinkReport) -> None:
-    """Say which of the agents will leave a skill out that now stands in their folder: they do so without a word."""
+    """Name the agents that will ignore a skill that is now in their folder: they do so without a message."""
     from skillyard.interop import CLIENTS, check_clients
 
     clients = tuple(name for name in CLIENTS if name in report.agents)

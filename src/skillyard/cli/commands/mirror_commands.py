@@ -102,7 +102,7 @@ def _export_to_server(arguments: argparse.Namespace, registry: Registry) -> int:
 
 
 def _published(arguments: argparse.Namespace, server: RemoteServer, registry: Registry, name: str) -> tuple[str, str, str]:
-    """Publish the current version of one skill, or only look: its id, what became of it, and why it was refused."""
+    """Publish the current version of one skill, or only look: its id, the result, and why it was refused."""
     import tempfile
 
     from skillyard.packages import pack

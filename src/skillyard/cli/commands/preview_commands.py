@@ -100,9 +100,9 @@ def _draw_coming_along(screen: Screen, one: SkillInspection) -> None:
             screen.line(f"because {single_line(sentence)}", indent=4)
         for sentence in power_lines(each.powers):
             screen.line(single_line(sentence), indent=4)
-    told = {each.sentence for each in one.comes_along}
+    shown = {each.sentence for each in one.comes_along}
     for warning in one.warnings:
-        if warning not in told:
+        if warning not in shown:
             screen.note(f"warning: {one.skill_id}: {warning}")
 
 

@@ -206,7 +206,7 @@ def switch_command(arguments: argparse.Namespace) -> int:
 
 
 def _open_switchable(arguments: argparse.Namespace) -> tuple[Catalog, Skill]:
-    """The skill that is named; it must be in a root, since what is wanted of it is kept for that place."""
+    """The skill that is named; it must be in a root, since its state is kept for that place."""
     catalog, skill = open_skill(arguments, arguments.name)
     if skill.root.path == skill.directory:
         folder = Path(skill.directory).parent

@@ -175,13 +175,13 @@ async def register(request: Request, response: Response, state: CurrentState) ->
             "too many clients were registered from this address", hint="wait, then try again", retry_after=wait
         )
     try:
-        told = ClientRegistration.model_validate(read_json((await _body(request)).decode()))
+        registration = ClientRegistration.model_validate(read_json((await _body(request)).decode()))
     except ValueError as error:
         said = "; ".join(str(fault["msg"]) for fault in error.errors()[:3]) if isinstance(error, ValidationError) else "no JSON"
         raise refused("invalid_client_metadata", f"this describes no client: {said}") from None
-    if "authorization_code" not in told.grant_types or "code" not in told.response_types:
+    if "authorization_code" not in registration.grant_types or "code" not in registration.response_types:
         raise refused("invalid_client_metadata", "clients use the grant authorization_code with the response type code")
-    client = await run_in_threadpool(state.credentials.oauth.register, told.client_name, told.redirect_uris)
+    client = await run_in_threadpool(state.credentials.oauth.register, registration.client_name, registration.redirect_uris)
     response.headers.update(NO_STORE)
     return RegisteredClient(
         client_id=client.id,

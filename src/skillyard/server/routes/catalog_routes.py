@@ -124,7 +124,7 @@ class SkillReference(RequestBody):
 
 
 class StateOfSkill(SkillReference):
-    """Which skill is meant, and what is wanted of it."""
+    """Which skill is meant, and its new state."""
 
     state: SkillState
 

@@ -310,9 +310,9 @@ def _terms(request: Request, caller: Caller, client: OAuthClient, query: Authori
     return AuthorizationTerms(scopes, resource, address, challenge)
 
 
-def _sent_back(request: Request, address: str, query: AuthorizationQuery, **told: Any) -> str:
+def _sent_back(request: Request, address: str, query: AuthorizationQuery, **parameters: Any) -> str:
     """The client's address with an answer, which says who gave it (RFC 9207)."""
-    answer = told | ({} if query.state is None else {"state": query.state}) | {"iss": issuer(request)}
+    answer = parameters | ({} if query.state is None else {"state": query.state}) | {"iss": issuer(request)}
     parts = urlsplit(address)
     return parts._replace(query="&".join(filter(None, (parts.query, urlencode(answer))))).geturl()
 
@@ -362,16 +362,20 @@ async def _document(address: str) -> tuple[str, list[object]]:
             timeout_s=_DOCUMENT_S,
             max_bytes=_DOCUMENT_BYTES,
         )
-        told = read_json(answer.body.decode()) if answer.status == 200 else None
+        document = read_json(answer.body.decode()) if answer.status == 200 else None
     except AuthorizationRefused:
         raise
     except (SkillyardError, ValueError) as error:
         said = error.message if isinstance(error, SkillyardError) else "it is no JSON"
         raise refused("invalid_client", f"the document about the client cannot be read: {said}") from None
-    if not isinstance(told, dict) or told.get("client_id") != address or not isinstance(told.get("redirect_uris"), list):
+    if (
+        not isinstance(document, dict)
+        or document.get("client_id") != address
+        or not isinstance(document.get("redirect_uris"), list)
+    ):
         raise refused("invalid_client", "the document at the client_id is not about that client")
-    name = told.get("client_name")
-    return name if isinstance(name, str) else str(parts.hostname), told["redirect_uris"]
+    name = document.get("client_name")
+    return name if isinstance(name, str) else str(parts.hostname), document["redirect_uris"]
 
 
 @oauth_routes.get("/grants", responses=READ_PROBLEMS)

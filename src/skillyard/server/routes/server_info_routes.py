@@ -203,7 +203,7 @@ def _notifications(settings: NotificationSettings) -> NotificationsDetail | None
 
 @machine_routes.post("/notifications/test", responses=WRITE_PROBLEMS, dependencies=[require_scope("admin"), SERVER_ADMIN])
 async def test_notification(state: CurrentState, caller: CurrentCaller) -> Answer[NotificationsDetail]:
-    """Send a notification of the event `test` to the webhook of the settings, and report what became of it."""
+    """Send a notification of the event `test` to the webhook of the settings, and report the result."""
     detail = _notifications(state.settings.notifications)
     if detail is None:
         raise NotConfigured("no webhook is set", hint="set its url in [server.notifications] of the user's settings")

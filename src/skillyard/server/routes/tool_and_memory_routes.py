@@ -37,7 +37,7 @@ _Language = Annotated[Language, Query(description="the language of the tools' de
 
 
 class IndexDetail(ResponseShape):
-    """The index for a system prompt: its text, what it costs, and what became of each skill.
+    """The index for a system prompt: its text, what it costs, and how each skill is shown.
 
     `more` of the omitted ones could be used but had no room.
     """

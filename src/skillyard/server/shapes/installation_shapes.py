@@ -75,7 +75,7 @@ def _below_home(path: str) -> str:
 class VersionDetail(ResponseShape):
     """One installed version; `version` is the UTC time it was installed at, `declared_version` that of its SKILL.md.
 
-    `package_path` is the folder of the version below the home that it is installed in. `approval` is what became of the
+    `package_path` is the folder of the version below the home that it is installed in. `approval` is the result of the
     approval of its content; null where none was asked for.
     """
 
@@ -157,7 +157,7 @@ class InstallResult(ResponseShape):
 
 
 class InstallSummary(BaseModel):
-    """What an install came to: the skills as they are now, and what became of each."""
+    """The result of an install: the skills as they are now, and the result of each."""
 
     operation_id: str
     definitions: list[Definition]
