@@ -294,3 +294,18 @@ def test_a_page_whose_parts_are_of_an_older_version_says_so(site: Site, visit: O
     page.unroute("**/MemoryPage-*")
     page.get_by_role("button", name="Reload the page").click()
     expect(page.get_by_role("heading", level=1, name="Memory")).to_be_visible()
+
+
+def test_a_list_is_where_it_was_after_a_reload_and_on_the_way_back(site: Site, visit: Open) -> None:
+    page = visit(site, "/skills")
+    page.set_viewport_size({"width": 1280, "height": 420})
+    rows = page.get_by_role("list", name="Skills").get_by_role("link")
+    expect(rows.first).to_be_visible()
+    page.mouse.wheel(0, 500)
+    page.wait_for_function("() => window.scrollY === 500")
+    page.reload()
+    page.wait_for_function("() => window.scrollY === 500")
+    page.locator("main a[href*='/skills/']:visible").filter(has_text="tokens listed").nth(5).click()
+    expect(page.get_by_role("tab", name="Overview")).to_be_visible()
+    page.go_back()
+    page.wait_for_function("() => window.scrollY > 300")
