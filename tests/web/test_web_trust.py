@@ -159,6 +159,10 @@ def test_a_text_is_read_as_the_model_reads_it_with_the_verdict_of_the_scanner_be
     expect(page.get_by_role("tab", name="Safety")).to_contain_text(re.compile(r"[1-9]"))
     page.get_by_role("link", name="High risk").click()
     expect(page.get_by_text("Scanner findings")).to_be_visible()
+    page.get_by_label("切换到中文").click()
+    found = page.get_by_role("tabpanel")
+    for said in ("文本要求模型忽略其他指令", "如何修正: 删除这句话", "为什么重要: 运行什么由服务器决定"):
+        expect(found).to_contain_text(said)
 
 
 def test_what_is_written_survives_a_reload_another_page_and_goes_along_to_a_schedule(asking_site: Site, visit: Open) -> None:
