@@ -86,7 +86,7 @@ def named_tables(settings: Settings, *, name: str, convert: Callable[[Mapping[st
 
 
 def any_table() -> Setting:
-    """A table that another room reads."""
+    """A table that another component reads."""
     return Setting("a table", _is_table, convert=MappingProxyType)
 
 
