@@ -22,13 +22,13 @@ from skillyard.cli.screen import (
     OK,
     USAGE,
     Screen,
-    UsageProblem,
     console_width,
     describe_failure,
     exit_code,
     roots_of_command_line,
     wants_color,
 )
+from skillyard.errors import UsageProblem
 from skillyard.text import nearest
 
 
