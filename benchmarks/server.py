@@ -70,7 +70,7 @@ def bare(skills: Path) -> None:
     from starlette.staticfiles import StaticFiles
 
     from skillyard import Catalog
-    from skillyard.server.shapes.catalog import entry
+    from skillyard.server.shapes.catalog_shapes import entry
 
     catalog = Catalog.discover(roots=[skills])
     rules = catalog.rules()

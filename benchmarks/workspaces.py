@@ -24,7 +24,7 @@ from skillyard.environments import EnvironmentRequest, SkillGrant
 from skillyard.sandbox import backends, choose_backend
 from skillyard.sandbox.processes import memory_in_use
 from skillyard.sandbox.runtimes import runtime_for
-from skillyard.sandbox.session import LocalProcessTree
+from skillyard.sandbox.sandbox_session import LocalProcessTree
 from skillyard.workspace import WORKSPACE_POLICY, Workspace, WorkspaceOptions
 
 COMMAND = "echo ok"

@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CHINESE = ROOT / "docs/zh"
 INDEX = CHINESE / "README.md"
+FINDINGS = ROOT / "web/src/chinese/findings.json"
 ENGLISH_ONLY = frozenset({"architecture.md", "requirements.md"})
 """Pages for those who work on Skillyard itself; whoever uses it needs none of them."""
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<options>[^\n]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -102,9 +103,21 @@ def copied(english: str, chinese: str) -> str:
 
 @cache
 def texts(table: str) -> dict[str, str]:
-    """The Chinese of each English text of a generated table, `scanner`, `attacks` or `coding agents`: `chinese.json`."""
+    """The Chinese of each English text of a generated table, `scanner`, `attacks` or `coding agents`: `chinese.json`.
+
+    What the scanner's rules find, and why that matters, stands where the page has it too: `FINDINGS`.
+    """
     found: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("chinese.json").read_text("utf-8"))
-    return found[table]
+    if table != "scanner":
+        return found[table]
+    from skillyard.scanner import RULES
+
+    rules: dict[str, tuple[str, str, str]] = json.loads(FINDINGS.read_text("utf-8"))
+    said = found[table]
+    for rule, (title, _, why) in rules.items():
+        if rule in RULES:
+            said |= {RULES[rule].title: title, RULES[rule].why: why}
+    return said
 
 
 def _line(page: str, found: re.Match[str]) -> int:

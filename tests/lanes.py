@@ -10,7 +10,7 @@ from xdist.scheduler import LoadGroupScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-WAITING = 3  # processes beside those that compute; each collects all tests
+WAITING = 1  # processes beside those that compute; each collects all tests
 # The rooms that take longest stand outermost.
 _WAITS = ("soak", "registry", "engine", "database", "access", "memory", "sandbox", "offload")
 _COMPUTES = (
@@ -52,4 +52,4 @@ class Lanes(LoadGroupScheduling):
 
     def _computes(self, node: Any) -> bool:
         """Whether it is one of those that compute; a process that takes the place of one that crashed counts on."""
-        return int(node.gateway.id.removeprefix("gw")) % self.numnodes < min(processors(), self.numnodes // 2)
+        return int(node.gateway.id.removeprefix("gw")) % self.numnodes < min(processors(), max(1, self.numnodes - WAITING))

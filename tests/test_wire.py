@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
 from skillyard.wire import WireForm, to_wire, wire
 
@@ -68,3 +69,39 @@ def test_fields_go_by_their_names_on_the_wire_in_their_order() -> None:
 )  # fmt: skip
 def test_every_value_becomes_plain_data(value: Any, form: Any) -> None:
     assert to_wire(value) == form
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(WireForm, camel_case=True, also=("twigs",), times="seconds"):
+    grown_at: datetime
+    colours: frozenset[Colour] = frozenset()
+    more: tuple[Branch, ...] = ()
+    leaf: Part | None = None
+    sap: int = field(default=0, metadata=wire(hidden=True))
+
+    @property
+    def twigs(self) -> int:
+        return len(self.more)
+
+
+def test_a_model_of_pydantic_writes_and_describes_a_dataclass_by_its_wire_form() -> None:
+    class Answer(BaseModel):
+        data: Branch
+
+    moment = datetime(2026, 1, 31, tzinfo=UTC)
+    branch = Branch(moment, frozenset({Colour.RED}), (Branch(moment),), Part("a"), 7)
+    sent = Answer(data=branch).model_dump(mode="json")["data"]
+    assert sent == branch.to_dict()
+    assert Answer.model_validate({"data": sent}).model_dump(mode="json")["data"] == sent
+    described = Answer.model_json_schema(mode="serialization")["$defs"]["Branch"]
+    assert described["required"] == ["grownAt", "colours", "more", "leaf", "twigs"]
+    shapes = {name: shape | {"title": ""} for name, shape in described["properties"].items()}
+    assert shapes == {
+        "grownAt": {"title": "", "type": "string", "format": "date-time"},
+        "colours": {"title": "", "type": "array", "items": {"type": "string", "const": "red"}},
+        "more": {"title": "", "type": "array", "items": {"$ref": "#/$defs/Branch"}},
+        "leaf": {"title": "", "anyOf": [{"$ref": "#/$defs/Part"}, {"type": "null"}]},
+        "twigs": {"title": "", "type": "integer"},
+    }
+    with pytest.raises(ValidationError):
+        Answer.model_validate({"data": {"grownAt": "2026-01-31T00:00:00Z"}})

@@ -9,6 +9,9 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** Where `npm run dev` finds a server: start one with `skillyard serve`. */
 const server = process.env.SKILLYARD_SERVER ?? "http://127.0.0.1:8787";
 
+/** The name of a part without those of all pages that share it. */
+const short = (name: string) => name.replace(/~.*?(?=\.css$|$)/, "").replace(/\.css$/, "");
+
 const FIRST =
   /[\\/]web[\\/]src[\\/](i18n[\\/]|api[\\/](cache|client|insights|keys|parts|problem|runStates|runs|schedules|session)\.|parts[\\/](Bars|ErrorState|Loaded|Page|Section|figures|foreign|hidden|links|notify)\.)|@mantine[\\/]core[\\/]esm[\\/](core|components[\\/](ActionIcon|AppShell|Badge|Box|Burger|Button|Group|Kbd|Loader|NavLink|Paper|Skeleton|Stack|Text|ThemeIcon|Title|Tooltip|Transition|UnstyledButton|VisuallyHidden))[\\/]|@floating-ui[\\/]|@mantine[\\/]hooks[\\/]/;
 
@@ -34,6 +37,8 @@ export default defineConfig({
     reportCompressedSize: false,
     rolldownOptions: {
       output: {
+        chunkFileNames: ({ name }) => `assets/${short(name)}-[hash].js`,
+        assetFileNames: ({ names: [name = ""] }) => `assets/${short(name)}-[hash][extname]`,
         codeSplitting: {
           minSize: 12_000,
           groups: [
@@ -41,6 +46,17 @@ export default defineConfig({
             { name: "frame", test: /node_modules[\\/](react|react-dom|scheduler|@tanstack[\\/](history|react-router|router-core|store|react-store|query-core|react-query)|clsx|openapi-fetch|get-nonce)[\\/]/, priority: 3 },
             // What the first page draws itself with: one request instead of thirty.
             { name: "first", test: FIRST, priority: 2 },
+            // What four pages or more share, in pieces by which pages these are: a third fewer requests, and nothing more for the first page.
+            {
+              name: "shared",
+              test: /[\\/]web[\\/]src[\\/]parts[\\/]|node_modules/,
+              minShareCount: 4,
+              maxModuleSize: 20_000,
+              minSize: 0,
+              entriesAware: true,
+              entriesAwareMergeThreshold: 4_000,
+              priority: 1,
+            },
           ],
         },
       },

@@ -16,7 +16,7 @@ __all__ = ["Plan", "plans_of"]
 _SMALL = frozenset(
     {"api_keys", "workers", "organisations", "alembic_version", "sqlite_master"}
 )  # a handful of rows, however large a site is
-_WHOLE_SQLITE = re.compile(r"^SCAN (?!CONSTANT ROW)(?P<table>\w+)\b(?! USING| VIRTUAL TABLE INDEX \d+:\S)")
+_WHOLE_SQLITE = re.compile(r"^SCAN (?!(?:\d+ )?CONSTANT ROW)(?P<table>\w+)\b(?! USING| VIRTUAL TABLE INDEX \d+:\S)")
 _WHOLE_POSTGRESQL = re.compile(r"Seq Scan on (?P<table>\w+)")
 
 

@@ -84,7 +84,7 @@ def _load(extension: Extension) -> object:
         found: object = import_module(module.strip())
         for name in filter(None, attribute.strip().split(".")):
             found = getattr(found, name)
-    except Exception as error:  # whatever a stranger's module raises
+    except Exception as error:  # whatever the module of a plug-in raises
         return extension.failed(error)
     if not callable(getattr(found, "entry", None) if extension.kind == "style" else found):
         return extension.failed(

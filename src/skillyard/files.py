@@ -215,7 +215,7 @@ def _remove(path: str | os.PathLike[str]) -> None:
 def delete_tree(path: str | os.PathLike[str]) -> bool:
     """Delete a folder with everything in it, also what a program has shut or nested however deep; whether it is gone.
 
-    For folders that strangers' programs have filled, and in which none works any more. No link is followed; a file or a link
+    For folders that untrusted programs have filled, and in which none runs any more. No link is followed; a file or a link
     at that path is deleted itself.
     """
     root = os.fspath(path)

@@ -113,7 +113,7 @@ class SettingsReader(NamedTuple):
         )
 
     def read(self, settings: Settings, table: object, path: str = "") -> dict[str, Any]:
-        """The values of `table`, which stands at `path` in the file, by their names.
+        """The values of `table`, which is at `path` in the file, by their names.
 
         Raises:
             InvalidConfiguration: an unknown key, or a value that cannot be meant.

@@ -1,6 +1,6 @@
 """Text for a screen or a model: made safe, cut to length, and likened to what may have been meant.
 
-Names, descriptions and file names are written by strangers. Before they reach a prompt or a screen they lose what cannot be
+Names, descriptions and file names are untrusted. Before they reach a prompt or a screen they lose what cannot be
 seen but can steer: control and escape characters, zero-width and bidirectional marks, Unicode tag characters.
 """
 

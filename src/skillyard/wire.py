@@ -2,21 +2,26 @@
 
 `class Probe(WireForm)` has `to_dict()`. How a field goes over the wire is declared at the field: `wire(name="sessionId")`,
 `wire(omit_empty=True)`, `wire(hidden=True)`; how all of them go, at the class: `class Inventory(WireForm, camel_case=True)`,
-`class ApiKey(WireForm, also=("state",), times="seconds")`.
+`class ApiKey(WireForm, also=("state",), times="seconds")`. Only a form that joins several objects, or is another program's, is
+written in a `to_dict` of its own, which says what it is.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from datetime import datetime
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextvars import ContextVar
+from datetime import date, datetime
 from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from skillyard.times import utc_text
 
 _KEY = "wire"
+_described: ContextVar[tuple[type, ...]] = ContextVar("skillyard_described_classes", default=())
 Times = Literal["seconds", "milliseconds", "full"]
 """How moments are written: in UTC to the second or millisecond, or whole and with the offset they have."""
 
@@ -25,18 +30,24 @@ class _WireField(NamedTuple):
     attribute: str
     name: str
     omit_empty: bool
+    omit_none: bool
     write: Callable[[Any], Any] | None
 
 
 def wire(
-    *, name: str = "", omit_empty: bool = False, hidden: bool = False, write: Callable[[Any], Any] | None = None
+    *,
+    name: str = "",
+    omit_empty: bool = False,
+    omit_none: bool = False,
+    hidden: bool = False,
+    write: Callable[[Any], Any] | None = None,
 ) -> dict[str, Any]:
-    """The `metadata` of a dataclass field: its name on the wire, whether it is absent when it is empty, or always.
+    """The `metadata` of a dataclass field: its name on the wire, and when it is absent: empty, None, or always.
 
     Empty is None, an empty text and an empty collection; 0 and False are values. `write` makes plain data of a value that is
     not None, in place of `to_wire`.
     """
-    return {_KEY: (name, omit_empty, hidden, write)}
+    return {_KEY: (name, omit_empty, omit_none, hidden, write)}
 
 
 class WireForm:
@@ -60,15 +71,41 @@ class WireForm:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         form = {}
-        for attribute, name, omit_empty, write in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
+        for attribute, name, omit_empty, omit_none, write in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
             value = getattr(self, attribute)
-            if omit_empty and _is_empty(value):
+            if (omit_empty and _is_empty(value)) or (omit_none and value is None):
                 continue
             if write is not None and value is not None:
                 form[name] = write(value)
             else:
                 form[name] = _moment_text(value, self._times) if isinstance(value, datetime) else to_wire(value)
         return form
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """The same form in answers over HTTP: a model of pydantic with this dataclass as a field writes it by `to_dict()`."""
+        from pydantic_core import core_schema
+
+        ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
+        around = _described.get()
+        if cls in around:  # it contains itself
+            return core_schema.definition_reference_schema(ref)
+        token = _described.set((*around, cls))
+        try:
+            fields = {
+                name: core_schema.typed_dict_field(handler.generate_schema(kind), required=required)
+                for name, kind, required in _described_fields(cls)
+            }
+        finally:
+            _described.reset(token)
+        about = {"pydantic_js_updates": {"title": cls.__name__, "description": inspect.getdoc(cls)}}
+        form = core_schema.typed_dict_schema(fields, metadata=about)
+        return core_schema.union_schema(
+            [(core_schema.is_instance_schema(cls), "the dataclass"), (form, "its wire form")],
+            mode="left_to_right",
+            serialization=core_schema.plain_serializer_function_ser_schema(to_wire, return_schema=form),
+            ref=ref,
+        )
 
 
 def _moment_text(moment: datetime, times: Times) -> str:
@@ -102,14 +139,47 @@ def to_wire(value: Any) -> Any:
 def _wire_fields(cls: Any) -> tuple[_WireField, ...]:
     wire_fields = []
     for field in dataclasses.fields(cls):
-        name, omit_empty, hidden, write = field.metadata.get(_KEY, ("", False, False, None))
+        name, omit_empty, omit_none, hidden, write = field.metadata.get(_KEY, ("", False, False, False, None))
         if not hidden:
             spelled = name or _spelled(field.name, camel_case=cls._camel_case)
-            wire_fields.append(_WireField(field.name, spelled, omit_empty, write))
-    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False, None) for name in cls._also)
+            wire_fields.append(_WireField(field.name, spelled, omit_empty, omit_none, write))
+    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False, False, None) for name in cls._also)
     return (*wire_fields, *also)
 
 
 def _spelled(name: str, *, camel_case: bool) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest) if camel_case else name
+
+
+def _described_fields(cls: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Of each field on the wire its name, the type of what is written, and whether it is always there."""
+    hints = get_type_hints(cls, include_extras=True)
+    for attribute, name, omit_empty, omit_none, write in _wire_fields(cls):
+        kind = hints[attribute] if attribute in hints else get_type_hints(getattr(cls, attribute).fget)["return"]
+        yield name, _written_type(kind) if write is None or _has_moment(kind) else Any, not (omit_empty or omit_none)
+
+
+def _has_moment(kind: Any) -> bool:
+    """Whether a value of a type is a moment, if it is there; every `write` makes text of one."""
+    return kind is datetime or (datetime in get_args(kind) and get_origin(kind) in (Union, UnionType))
+
+
+def _written_type(kind: Any) -> Any:
+    """The type of what `to_wire` makes of a value of a type."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _written_type(inner[0])
+    if origin in (Union, UnionType):
+        return Union[tuple(_written_type(one) for one in inner)]  # noqa: UP007 # of any number
+    if inspect.isclass(kind) and issubclass(kind, date):
+        from pydantic import WithJsonSchema
+
+        return Annotated[str, WithJsonSchema({"type": "string", "format": "date-time" if kind is datetime else "date"})]
+    if inspect.isclass(kind) and issubclass(kind, Enum):
+        return Literal[tuple(one.value for one in kind)]
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return dict[str, _written_type(inner[1])]  # type: ignore[misc] # made of a value
+    if inspect.isclass(origin) and issubclass(origin, Collection):
+        return list[_written_type(inner[0])]  # type: ignore[misc] # made of a value
+    return Any if kind is object else kind

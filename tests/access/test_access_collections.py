@@ -8,7 +8,7 @@ from skillyard.access import STARS, SkillCollections
 from skillyard.access import collections as limits
 from skillyard.database import Database
 from skillyard.errors import InvalidInput, RecordNotFound
-from skillyard.registry.records import Popularity
+from skillyard.registry.registry_records import Popularity
 
 
 @pytest.fixture

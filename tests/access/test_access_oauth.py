@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from skillyard.access import ApiKey, AuditLog, AuthorizationTerms, IssuedTokens, Keys, OAuthClient, OAuthStore
-from skillyard.access.oauth import check_addresses, is_local, permitted_scopes, same_resource
+from skillyard.access.oauth_store import check_addresses, is_local, permitted_scopes, same_resource
 from skillyard.database import METADATA, Database, oauth_clients, oauth_grants
 from skillyard.errors import AuthorizationRefused, RecordNotFound, SkillyardError
 
@@ -296,7 +296,7 @@ def test_a_name_cannot_pass_for_another_or_fill_the_page(oauth: OAuthStore) -> N
 def test_clients_that_nobody_uses_are_forgotten_and_make_room(
     oauth: OAuthStore, ada: ApiKey, clock: Clock, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillyard.access.oauth._MOST_UNUSED", 5)
+    monkeypatch.setattr("skillyard.access.oauth_store._MOST_UNUSED", 5)
     used, _ = allow(oauth, ada)
     flood = []
     for number in range(9):
@@ -316,7 +316,7 @@ def test_clients_that_nobody_uses_are_forgotten_and_make_room(
 def test_of_a_key_the_grants_that_are_used_stay(
     oauth: OAuthStore, ada: ApiKey, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillyard.access.oauth._MOST_GRANTS", 3)
+    monkeypatch.setattr("skillyard.access.oauth_store._MOST_GRANTS", 3)
     issued = []
     for _ in range(4):
         clock.goes_on(minutes=2)

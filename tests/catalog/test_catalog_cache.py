@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.catalog import SkillCatalog, scan, summaries
+from skillyard.catalog import SkillCatalog, root_scan, summaries
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_cache_that_cannot_be_trusted_is_ignored(spoil: Any, old: Path, home: 
 
 def test_a_cache_of_another_version_is_ignored(old: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     SkillCatalog.discover(roots=[old])
-    monkeypatch.setattr(scan, "__version__", "99")
+    monkeypatch.setattr(root_scan, "__version__", "99")
     opened.clear()
     SkillCatalog.discover(roots=[old])
     assert len(opened) == 5
@@ -165,7 +165,7 @@ def test_many_processes_may_write_at_once(old: Path, home: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(4)]
     assert [process.communicate()[0].strip() for process in running] == [b"5"] * 4
     assert len(files(home)) == 1
-    assert scan.load_snapshot(str(home / "skillyard/cache/catalog"), str(old), "standard") is not None
+    assert root_scan.load_snapshot(str(home / "skillyard/cache/catalog"), str(old), "standard") is not None
 
 
 def test_a_refresh_reports_what_is_added_changed_and_removed(old: Path, make_skill: Any) -> None:
@@ -194,9 +194,9 @@ def test_a_refresh_that_fails_keeps_the_last_good_list(tmp_path: Path, make_skil
 
 def test_a_root_that_cannot_be_read_any_more_keeps_its_skills(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = SkillCatalog.discover(roots=[old])
-    walk = scan.walk
+    walk = root_scan.walk
     monkeypatch.setattr(
-        scan, "walk", lambda *a, **k: walk(*a, **k)._replace(stamps=[], status="unreadable", reason="disk on fire")
+        root_scan, "walk", lambda *a, **k: walk(*a, **k)._replace(stamps=[], status="unreadable", reason="disk on fire")
     )
     assert not catalog.refresh().any
     assert len(catalog) == 5

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillyard.catalog import SkillCatalog
-from skillyard.catalog.catalog import replace_folders
+from skillyard.catalog.skill_catalog import replace_folders
 from skillyard.errors import InvalidInput
 
 

@@ -119,7 +119,7 @@ def test_only_what_may_be_one_file_has_its_links_resolved(
         make_skill(tmp_path / "a", f"skill-{number}")
         make_skill(tmp_path / "b", f"skill-{number}")
     resolved: list[str] = []
-    monkeypatch.setattr("skillyard.catalog.state.real_path", lambda path: (resolved.append(path), path)[1])
+    monkeypatch.setattr("skillyard.catalog.catalog_state.real_path", lambda path: (resolved.append(path), path)[1])
     catalog = SkillCatalog.discover(roots=[tmp_path / "a", tmp_path / "b"])
     assert (len(catalog.all()), [path for path in resolved if "/skill-" in path]) == (6, [])
 

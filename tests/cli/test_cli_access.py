@@ -30,6 +30,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(call: Call) -> None:
     days = datetime.fromisoformat(key["expires_at"]) - datetime.now(UTC)
     assert 88 < days.days < 91
     listing = call("keys").out
+    assert "EXPIRES" in listing and str(key["expires_at"]) in listing
     assert key["id"] in listing
     assert secret not in listing
     assert call("keys", "revoke", key["id"], "--json").data["revoked"]["state"] == "revoked"

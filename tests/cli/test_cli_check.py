@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.cli.commands import check
+from skillyard.cli.commands import check_commands
 from skillyard.offload import forked_map
 
 Call = Callable[..., Any]
@@ -41,7 +41,7 @@ def test_two_processes_find_what_one_finds_in_the_same_order(
     forks: list[int] = []
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: forks.append(fork()) or forks[-1])
-    monkeypatch.setattr(check, "_WORTH_SHARING", 50)
+    monkeypatch.setattr(check_commands, "_WORTH_SHARING", 50)
     monkeypatch.setattr(forked_map, "_may_fork", lambda: True)
     together = call("check", skills_root, "--json")
     assert (together.code, together.data) == (alone.code, alone.data)
@@ -147,14 +147,14 @@ def test_a_file_that_cannot_be_written_stops_no_other_fix(
     call: Call, skills_root: Path, make_skill: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed, open_ = (make_skill(skills_root, name, front_matter=_COLON) for name in ("closed", "open"))
-    replace = check._replace
+    replace = check_commands._replace
 
-    def refusing(target: check.CheckTarget, data: bytes) -> None:
+    def refusing(target: check_commands.CheckTarget, data: bytes) -> None:
         if str(closed) in target.path:
             raise PermissionError(13, "Permission denied", f"{target.path}.1.fixing")
         replace(target, data)
 
-    monkeypatch.setattr(check, "_replace", refusing)
+    monkeypatch.setattr(check_commands, "_replace", refusing)
     answer = call("check", skills_root, "--fix")
     assert answer.code == 1
     assert f"warning: {closed / 'SKILL.md'} was not changed: Permission denied\n" in answer.err
@@ -187,7 +187,7 @@ def test_a_rule_that_trusts_a_name_alone_is_told_by_check_and_doctor(call: Any, 
         '[permissions.skills]\n"deploy" = "allow"\n"a source=x.org" = "allow"\n"b" = "ask"\n'
     )
     assert call("check").err.count("trusts any skill of that name") == 1
-    (found,) = [check for check in call("doctor", "--json").data["checks"] if check["name"] == "permissions"]
+    (found,) = [one for one in call("doctor", "--json").data["checks"] if one["name"] == "permissions"]
     assert (found["status"], "'deploy'" in found["detail"]) == ("warning", True)
     assert "deploy source=" in found["fix"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from skillyard.cli.commands.scan import annotate
+from skillyard.cli.commands.scan_commands import annotate
 from skillyard.cli.program import COMMANDS
 from skillyard.cli.screen import Screen
 

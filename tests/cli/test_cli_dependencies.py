@@ -60,7 +60,7 @@ def test_deps_draws_the_tree_and_says_why(call: Call, sources: Path) -> None:
         "├── program nosuch MISSING: install it",
         "└── tables 1.4.0 (wanted: tables@^1.2) met, installed",
         "    └── numbers met, installed",
-        "  nothing requires it: somebody installed it by name",
+        "  no skill requires it; it was installed by name",
     ]
     why = call("deps", "numbers")
     assert why.code == 0

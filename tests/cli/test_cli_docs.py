@@ -52,6 +52,18 @@ def test_a_help_that_changed_would_be_noticed(generator: ModuleType) -> None:
     assert laid_out(generator.generated(changed)) == laid_out(PAGE)
 
 
+def test_what_the_rules_of_check_find_on_the_page_is_todays(generator: ModuleType) -> None:
+    page, chinese = (name.read_text("utf-8") for name in (generator.RULES_PAGE, generator.CHINESE_RULES_PAGE))
+    texts = json.loads(generator.CHINESE_RULES.read_text("utf-8"))
+    assert generator.with_document_rules(page) == page, "run `make docs`"
+    assert generator.with_document_rules(chinese, texts) == chinese, "run `make docs`"
+    changed = page.replace("error (unusable) in all profiles", "info in spec").replace(
+        "**Fix:** save the file as UTF-8.", "**Fix:** x."
+    )
+    assert changed != page
+    assert generator.with_document_rules(changed) == page
+
+
 def test_the_rules_of_the_scanner_on_the_page_are_todays(generator: ModuleType) -> None:
     page, chinese = (name.read_text("utf-8") for name in (generator.SCANNING, generator.CHINESE_SCANNING))
     texts = json.loads((ROOT / "scripts/chinese.json").read_text("utf-8"))["scanner"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.cli.commands import show as list_command
+from skillyard.cli.commands import show_commands as list_command
 from skillyard.cli.program import COMMANDS, GROUPS
 
 Call = Callable[..., Any]
@@ -48,7 +48,7 @@ def test_every_command_explains_itself_and_takes_the_common_options(call: Call, 
 def test_every_command_has_a_module_with_its_two_functions() -> None:
     assert len(COMMANDS) > 40
     for name, command in COMMANDS.items():
-        module = importlib.import_module(f"skillyard.cli.commands.{command.module}")
+        module = importlib.import_module(f"skillyard.cli.commands.{command.module}_commands")
         function = command.function or name
         assert callable(getattr(module, f"add_{function}_arguments"))
         assert callable(getattr(module, f"{function}_command"))
@@ -157,7 +157,7 @@ def test_a_list_for_programs_imports_only_what_it_needs(skills_root: Path, make_
     assert (
         not {"rich", "yaml", "asyncio", "subprocess", "mcp", "pydantic", "jsonschema_rs", "watchfiles", "platformdirs"} & loaded
     )
-    assert [name for name in loaded if name.startswith("skillyard.cli.commands.")] == ["skillyard.cli.commands.show"]
+    assert [name for name in loaded if name.startswith("skillyard.cli.commands.")] == ["skillyard.cli.commands.show_commands"]
 
 
 def test_a_run_imports_nothing_of_events_commands_search_and_keys(examples: Path) -> None:

@@ -45,7 +45,7 @@ def test_a_schedule_from_its_making_to_its_end(root: str, capsys: pytest.Capture
 
 def test_what_is_due_is_run_where_no_server_does(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("due", "--root", root) == 0
-    assert "nothing has come due" in capsys.readouterr().out
+    assert "no schedule is due" in capsys.readouterr().out
     call("add", "once", "report", "--at", "2040-01-01T08:00", "--input", '{"a": 1}', "--root", root)
     catalog = Catalog.discover(roots=[root], cache=False)
     with catalog.records().database.write() as connection:

@@ -24,7 +24,7 @@ from scripted_models import Call, Say
 
 from skillyard import Catalog, SkillTools
 from skillyard.agent_definitions import AgentDraft, write_agent_prompt
-from skillyard.mcp.server import create_server
+from skillyard.mcp.mcp_server import create_server
 from skillyard.memory import Memory
 from skillyard.prompt import Style
 from skillyard.text import single_line

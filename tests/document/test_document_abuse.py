@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from skillyard.document import parse_document, summarize
-from skillyard.document.rules import HEADER_LIMIT
+from skillyard.document.document_rules import HEADER_LIMIT
 
 MEBIBYTE = 1024 * 1024
 HEAD = b"---\nname: pdf\ndescription: d\n"

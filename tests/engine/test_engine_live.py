@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,7 +60,8 @@ async def test_a_run_is_seen_from_elsewhere_while_it_goes_on_and_keeps_that_when
     begun.ended.cancel()
     await asyncio.wait([begun.ended])
     record = journal.get(begun.run_id)
-    assert (record.state, record.stderr, len(record.stdout)) == ("cancelled", "to the other\n", 65_536)
+    assert (record.state, record.stderr, len(record.stdout)) == ("cancelled", "to the other\n", 65_537)
+    assert record.stdout[0] == "…"
     assert [step.step_name for step in record.steps] == ["inner", "outer"]
     assert record.printed is not None
     assert record.printed["stdout"] == 70_001
@@ -104,6 +107,15 @@ async def test_another_attempt_goes_on_where_the_one_before_ended(records: Recor
     assert kept == {"printed": {"stdout": 21, "stderr": 0, "steps": [-1, 0]}}
     begun.ended.cancel()
     await asyncio.wait([begun.ended])
+
+
+@pytest.mark.parametrize("sizes", [(70_001,), (30_000, 40_001)])
+def test_what_was_cut_off_says_so_however_it_was_gathered(sizes: tuple[int, ...]) -> None:
+    ends = list(itertools.accumulate(sizes))
+    pieces = [("x" * size)[-65_536:] for size in sizes]
+    bodies = [{"stream": "stdout", "attempt": 1, "end": end, "text": piece} for end, piece in zip(ends, pieces, strict=True)]
+    kept = recorded_output(collect_output(bodies, 1), (), None)
+    assert (kept["stdout"], kept["stderr"]) == ("…" + "x" * 65_536, "")
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

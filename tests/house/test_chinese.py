@@ -6,12 +6,17 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from parsed import parsed
 
+from skillyard import scanner
 from skillyard.document import RULES
+from skillyard.registry.powers import NO_POWERS, POWER_LISTS, Powers
 from skillyard.server import responses
 
 pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
@@ -70,15 +75,38 @@ def names_of_checks() -> set[str]:
 
 @pytest.mark.parametrize(
     ("name", "wanted"),
-    [("errors", lambda: codes_of_errors() | codes_of_runs()), ("rules", lambda: set(RULES)), ("checks", names_of_checks)],
+    [
+        ("errors", lambda: codes_of_errors() | codes_of_runs()),
+        ("rules", lambda: set(RULES)),
+        ("checks", names_of_checks),
+        ("findings", lambda: set(scanner.RULES)),
+    ],
 )
 def test_every_code_has_its_chinese_title_and_way_out(name: str, wanted: object) -> None:
     assert callable(wanted)
     words = table(name)
     assert set(words) == wanted()
-    for code, (title, fix) in words.items():
-        assert re.search(r"[\u4e00-\u9fff]", fix), code
+    for code, (title, fix, *why) in words.items():
+        assert len(why) == (name == "findings"), code
+        assert all(re.search(r"[\u4e00-\u9fff]", text) for text in (fix, *why)), code
         assert re.search(r"[\u4e00-\u9fff]|^(Python|Skillyard|Git)$", title), code
         assert not title.endswith("。"), code
         assert fix.endswith("。"), code
     assert list(words) == list(dict.fromkeys(words))
+
+
+def test_every_sentence_about_what_a_skill_may_do_has_chinese_words() -> None:
+    """Those of everything a skill could do, alone and beside what it did before, fit the gaps of the table one by one."""
+    some = Powers(**dict.fromkeys(POWER_LISTS, ("it",)), filesystem="read-write", timeout_ms=60_000, memory_mb=512)
+    none = replace(NO_POWERS, timeout_ms=1, memory_mb=1)
+    kinds = [replace(one, filesystem=files) for one in (some, none) for files in ("none", "read-only", "read-write")]
+    pairs = list(product(kinds, kinds))
+    said = {sentence for one, other in pairs for sentence in (*one.added_since(other), *other.lost_since(one))}
+    words = table("powers")
+    ways = {english: re.compile(english.replace("{}", "(.+?)")) for english in words}
+    used = {sentence: [english for english, way in ways.items() if way.fullmatch(sentence)][:1] for sentence in said}
+    assert [sentence for sentence, found in used.items() if not found] == []
+    assert {found[0] for found in used.values()} == set(words)
+    for english, (chinese,) in words.items():
+        assert chinese.count("{}") == english.count("{}")
+        assert re.fullmatch(r"[A-Za-z{}, -]+", english), "the page searches with it as it is"

@@ -90,16 +90,20 @@ async def test_a_script_of_a_skill_runs_as_one(block: Block, desk: Path) -> None
     assert isinstance(run.output, dict)
 
 
-@pytest.mark.parametrize("block", _blocks("python"), ids=lambda block: block.name)
-def test_a_python_block_runs(block: Block, desk: Path) -> None:
-    """In a process of its own for README.md, in a fork for the other pages: that has more modules loaded, but blocks import by
+@pytest.mark.parametrize("page", sorted({block.page for block in _blocks("python")}), ids=lambda page: page.name)
+def test_the_python_blocks_of_a_page_run(page: Path, desk: Path) -> None:
+    """Each with names of its own, one after the other in one process, as modules are loaded once then.
+
+    That is a process of its own for README.md, a fork for the other pages: it has more modules loaded, but blocks import by
     `from`, which finds no module that they do not name.
     """
-    assert not re.search(r"^\s*import skillyard", block.text, re.MULTILINE)
-    run = subprocess.run if block.page == README else preloaded.run
-    command = [sys.executable, "-W", "error", "-c", block.text]
-    done = run(command, cwd=desk, env=_environment(), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, f"{block.name}\n{done.stderr}"
+    blocks = [(block.name, block.text) for block in _blocks("python") if block.page == page]
+    assert not [name for name, text in blocks if re.search(r"^\s*import skillyard", text, re.MULTILINE)]
+    program = f"for name, text in {blocks!r}:\n    exec(compile(text, name, 'exec'), {{'__name__': '__main__'}})"
+    run = subprocess.run if page == README else preloaded.run
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = run(command, cwd=desk, env=_environment(), capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr  # the traceback begins with the name of the block
 
 
 @pytest.mark.parametrize("block", _blocks("console"), ids=lambda block: block.name)

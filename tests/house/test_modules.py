@@ -31,6 +31,17 @@ def test_there_are_few_modules_and_none_is_long() -> None:
     assert {name: count for name, text in MODULES.items() if (count := len(text.splitlines())) > 600} == {}
 
 
+def test_no_two_modules_have_the_same_name() -> None:
+    where = defaultdict(list)
+    for module in MODULES:
+        package = module.removesuffix(".__init__")
+        name = package.rpartition(".")[2]
+        if name != "__main__" and not module.endswith(f".{name}.{name}"):  # `workspace.workspace` has the class of its package
+            where[name].append(module)
+    assert len(where) > 300
+    assert {name: modules for name, modules in where.items() if len(modules) > 1} == {}
+
+
 def test_no_two_classes_have_the_same_name() -> None:
     modules = defaultdict(list)
     for path, tree in source_trees().items():

@@ -23,8 +23,8 @@ from pattern_growth import Subject, super_linear
 
 import skillyard
 from skillyard.cli import language
-from skillyard.permissions.rules import glob
-from skillyard.scanner import network
+from skillyard.permissions.permission_rules import glob
+from skillyard.scanner import network_use
 
 pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
 _SOURCE = Path(skillyard.__file__).parent
@@ -36,9 +36,9 @@ _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themsel
 }  # fmt: skip
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
-    "catalog/catalog.py": 1, "cli/language.py": 1, "cli/screen.py": 1, "execution/abp_declaration.py": 2,
-    "permissions/rules.py": 2,
-    "sandbox/processes.py": 1, "scanner/network.py": 2, "scanner/matching.py": 3,
+    "catalog/skill_catalog.py": 1, "cli/language.py": 1, "cli/screen.py": 1, "execution/abp_declaration.py": 2,
+    "permissions/permission_rules.py": 2,
+    "sandbox/processes.py": 1, "scanner/network_use.py": 2, "scanner/matching.py": 3,
     "workspace/session_files.py": 3,  # a model's own search, in the sandbox of its session
 }  # fmt: skip
 _OLD = (  # patterns that froze the process that serves, and others of their kind
@@ -154,12 +154,12 @@ def subjects() -> list[Subject]:
 def samples() -> Iterator[tuple[str, re.Pattern[str], str]]:
     """What functions make of parts."""
     for text in ("*", "a*b*c*d", "*a?b*", "?*?*", "a*" * 20 + "b", "**a**"):
-        yield "permissions/rules.py", glob(text), "fullmatch"
+        yield "permissions/permission_rules.py", glob(text), "fullmatch"
     for name in ("a", "a" * 60, "$" * 20):
         for prefix in (r"\$\{?", r"(?<![\w$.'\"])"):
-            yield "scanner/network.py", network._uses({name, "b"}, prefix), "search"
-        yield "scanner/network.py", network._runs(name), "search"
-    yield "catalog/catalog.py", re.compile(r"(?:/a/a/a|/a/a|/a)(?![\w-])"), "search"
+            yield "scanner/network_use.py", network_use._uses({name, "b"}, prefix), "search"
+        yield "scanner/network_use.py", network_use._runs(name), "search"
+    yield "catalog/skill_catalog.py", re.compile(r"(?:/a/a/a|/a/a|/a)(?![\w-])"), "search"
     yield "sandbox/processes.py", re.compile(r"run-(\d+)-.+"), "match"
     yield "execution/abp_declaration.py", re.compile(rf"\b{'a ' * 20}a(?:s|es)?\b"), "search"
     yield "cli/screen.py", re.compile(re.escape("a" * 20), re.IGNORECASE), "search"

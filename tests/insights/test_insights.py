@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete, func, insert, select
 
+from benchmarks.scaling.filling import analyse
 from benchmarks.scaling.plans import plans_of
 from skillyard.catalog import Configuration
 from skillyard.conversations import ChatSettings
@@ -32,7 +33,7 @@ from skillyard.insights import (
     count_usage,
     read_uses,
 )
-from skillyard.insights.report import percentile
+from skillyard.insights.report import _times, percentile
 
 TODAY = date(2026, 5, 20)
 NOON = datetime(2026, 5, 20, 12, tzinfo=UTC)
@@ -115,6 +116,45 @@ def test_how_long_few_runs_took_is_exact_in_every_report(database: Database, mon
         assert {row.figures.p95_ms for row in _report(database, by, skill="user:pdf").rows} - {None} == {140}, by
     monkeypatch.setattr("skillyard.insights.report._FEW", 10)
     assert [row.figures.p50_ms for row in _report(database).rows] == [114, 140]
+
+
+def test_the_times_of_a_version_are_not_read_from_other_skills_with_a_version_of_that_name(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def remember(*arguments: object) -> object:
+        asked.append(_times(*arguments))  # type: ignore[arg-type]
+        return asked[-1]
+
+    monkeypatch.setattr("skillyard.insights.report._FEW", 3)
+    monkeypatch.setattr("skillyard.insights.report._times", remember)
+    _add(
+        database,
+        *(_run(number, duration_ms=10) for number in range(20)),
+        *(_run(30 + number, version="1.1.0") for number in range(2)),
+        *(_run(40 + number, skill_id="user:docx", duration_ms=70 + 10 * number) for number in range(3)),
+        _run(50, skill_id="user:docx", version=None, duration_ms=7),
+    )
+    rows = {(row.skill, row.key): row.figures.p50_ms for row in _report(database, "version").rows}
+    assert rows == {("user:pdf", "1.0.0"): 10, ("user:pdf", "1.1.0"): 100, ("user:docx", "1.0.0"): 80, ("user:docx", ""): 7}
+    with database.read() as connection:
+        assert [len(connection.execute(query).all()) for query in asked] == [2 + 3 + 1]
+
+
+@pytest.mark.parametrize("by", ["skill", "version"])
+def test_the_most_used_of_all_skills_are_found_in_an_index_alone(database: Database, by: Dimension) -> None:
+    _add(database, *(_run(number, skill_id=f"user:skill-{number}") for number in range(200)))
+    count_usage(database)
+    analyse(database)
+    plans = plans_of(database, lambda database: Insights(database).report(by, since=TODAY - timedelta(days=90), until=TODAY))
+    (most_used,) = (plan for plan in plans if "ORDER BY sum" in plan.statement)
+    found = [step for step in most_used.steps if "usage_by_dimension" in step]
+    if (
+        database.address.get_backend_name() == "sqlite"
+    ):  # PostgreSQL goes by how much of a table is settled, which is not for a test to say
+        assert all("USING COVERING INDEX ix_usage_by_dimension_use" in step for step in found), most_used
+    assert most_used.whole == ()
 
 
 def test_a_test_of_a_skill_is_no_run_of_it(database: Database) -> None:

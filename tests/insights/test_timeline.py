@@ -83,6 +83,14 @@ def test_a_turn_is_requests_calls_waits_and_scripts_with_tokens_and_money() -> N
     assert turn_timeline(turn, {}, InsightSettings()).cost is None
 
 
+def test_a_result_that_was_recorded_late_begins_its_call_no_later_than_its_run() -> None:
+    turn = _turn("done", 900, _call("run_skill", 100), _result("run_skill", 700, 180, run="run_1", skill="user:pdf"))
+    assert _shapes(turn_timeline(turn, {"run_1": _run()}, PRICED))[:2] == [
+        ("tool", "run_skill", "ok", 200, 500, 0),
+        ("waiting", "pdf", "ok", 200, 50, 1),
+    ]
+
+
 def test_refused_is_refused_failed_is_failed_and_what_was_cut_off_has_an_end() -> None:
     def ends(state: str, ended: int | None, *events: dict[str, Any]) -> Shape:
         return _shapes(turn_timeline(_turn(state, ended, *events), {}, PRICED, now=_at(500)))[-1]

@@ -21,7 +21,7 @@ from skillyard.cli.program import main
 from skillyard.engine import RunFiles, Schedule
 from skillyard.errors import SkillyardError
 from skillyard.execution import WorkFile, text_files
-from skillyard.mcp.server import create_server
+from skillyard.mcp.mcp_server import create_server
 from skillyard.registry import Registry
 from skillyard.server import create_app
 from skillyard.times import utc_now

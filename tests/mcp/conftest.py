@@ -17,7 +17,7 @@ from mcp import StdioServerParameters
 from mcp.server.lowlevel import Server
 
 from skillyard.catalog import SkillCatalog
-from skillyard.mcp.server import create_server
+from skillyard.mcp.mcp_server import create_server
 from skillyard.tools import SkillTools
 
 

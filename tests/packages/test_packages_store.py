@@ -107,7 +107,7 @@ def test_a_bucket_that_is_not_there_says_so(bucket: str, monkeypatch: pytest.Mon
     with pytest.raises(StoreFailed, match="nowhere"):
         S3Store("s3://nowhere").put(b"x")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    monkeypatch.setattr("skillyard.packages.store._TRIES", 1)
+    monkeypatch.setattr("skillyard.packages.package_store._TRIES", 1)
     with pytest.raises(StoreFailed) as refused:
         S3Store(bucket).put(b"x")
     assert "Debug" not in refused.value.message

@@ -604,7 +604,7 @@ def test_files_are_decided_by_the_same_lists(tool, argument, permission):
 
 
 def test_without_rules_everything_is_allowed_and_what_only_denies_leaves_the_rest():
-    assert CommandPolicy().authorize("bash", "$x", "/", root="/").sentence == "allowed: nobody has a rule about it"
+    assert CommandPolicy().authorize("bash", "$x", "/", root="/").sentence == "allowed: no rule applies"
     denying = CommandPolicy([("operator", CommandRules(deny=["Bash(rm:*)"]))])
     assert [denying.authorize("bash", command, "/", root="/").permission for command in ("ls", "$x", "rm")] == [
         "allow",

@@ -14,8 +14,8 @@ from pattern_growth import growth_of
 
 from skillyard.catalog import SkillCatalog
 from skillyard.errors import InvalidInput, UnreachableRule
-from skillyard.permissions import PermissionRuling, Rules, rules, without_denied
-from skillyard.permissions.rules import covers, matches
+from skillyard.permissions import PermissionRuling, Rules, permission_rules, without_denied
+from skillyard.permissions.permission_rules import covers, matches
 
 
 @dataclass(frozen=True)
@@ -208,21 +208,21 @@ def test_patterns_too_entangled_are_given_up_soon(text: Callable[[int], str]) ->
 
 def test_a_set_of_many_rules_is_compared_within_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A project of somebody else may bring as many rules as a file of a megabyte holds."""
-    monkeypatch.setattr(rules, "_MOST_OF_ALL", 200_000)  # a tenth of it
+    monkeypatch.setattr(permission_rules, "_MOST_OF_ALL", 200_000)  # a tenth of it
     visited = 0
-    step = rules._step
+    step = permission_rules._step
 
     def counted(pattern: str, positions: frozenset[int], char: str) -> frozenset[int]:
         nonlocal visited
         visited += len(positions)
         return step(pattern, positions, char)
 
-    monkeypatch.setattr(rules, "_step", counted)
+    monkeypatch.setattr(permission_rules, "_step", counted)
     entangled = Rules({"*a" * 300 + f"b{number}": ("allow", "deny")[number % 2] for number in range(12)})
     assert len(entangled.patterns) == 12
-    assert 0 < visited < 10 * rules._MOST_OF_ALL
-    budget = rules.ComparisonBudget()
+    assert 0 < visited < 10 * permission_rules._MOST_OF_ALL
+    budget = permission_rules.ComparisonBudget()
     assert covers("a*", "ab", budget)
-    assert not budget.takes(rules._MOST_OF_ALL)
+    assert not budget.takes(permission_rules._MOST_OF_ALL)
     assert budget.spent
     assert not covers("a*", "ab", budget), "what is not compared is not refused"

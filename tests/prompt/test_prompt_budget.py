@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skillyard.errors import InvalidInput
 from skillyard.prompt import IndexOptions, build_index, count_tokens
 from skillyard.prompt.budget import water_level
-from skillyard.prompt.entry import cut, cut_list, quarters
+from skillyard.prompt.index_entry import cut, cut_list, quarters
 
 STYLES = ["awareness", "direct", "tool", "xml-index", "section", "compact"]
 LONG = (

@@ -24,7 +24,7 @@ from skillyard.errors import (
 from skillyard.packages import Source
 from skillyard.registry import Registry, locked_versions
 from skillyard.registry.candidate import ApprovalPolicy
-from skillyard.registry.mirror import RegistryMirror
+from skillyard.registry.registry_mirror import RegistryMirror
 
 Write = Callable[..., Path]
 _SCRIPT: Mapping[str, str] = {"scripts/go.py": "print(1)\n"}

@@ -16,8 +16,8 @@ from skillyard.library import Catalog
 from skillyard.registry import ProjectLock, Registry
 from skillyard.registry.backup import restore_backup, write_backup
 from skillyard.registry.backup_archive import ArchiveWriter, BackupHome
-from skillyard.registry.mirror import RegistryMirror, copy_mirror, import_mirror
 from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex, StoredMirror
+from skillyard.registry.registry_mirror import RegistryMirror, copy_mirror, import_mirror
 from skillyard.registry.source_host_policy import LinkFetcher, download
 from skillyard.skill_detail import model_text, read_skill_detail
 

@@ -25,8 +25,8 @@ from skillyard.errors import (
 )
 from skillyard.packages import SigningKey, Source, pack, sign_tree, tree_digest
 from skillyard.registry import Registry, SourceFetcher
-from skillyard.registry.mirror import RegistryMirror, compare_mirrors, copy_mirror, import_mirror, plan_import
 from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex, StoredMirror, open_mirror, open_mirror_target
+from skillyard.registry.registry_mirror import RegistryMirror, compare_mirrors, copy_mirror, import_mirror, plan_import
 
 
 @pytest.fixture(params=["folder", "bucket"])

@@ -20,10 +20,10 @@ from oci_program import running_registry
 from skillyard.errors import InvalidConfiguration, InvalidSource, NetworkRefused, SkillExists
 from skillyard.packages import digest_of, resolve, tree_digest
 from skillyard.registry import Registry
-from skillyard.registry.mirror import push_all
 from skillyard.registry.oci_artifacts import push_skill
 from skillyard.registry.oci_registry import INDEX_TYPES, MANIFEST_TYPES, OciRepository, find_credentials
 from skillyard.registry.project_lock import ProjectLock
+from skillyard.registry.registry_mirror import push_all
 from skillyard.registry.source_fetcher import SourceFetcher
 
 pytestmark = pytest.mark.xdist_group("oci registry")

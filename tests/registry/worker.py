@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from skillyard.database import Database
-from skillyard.registry import ProgressEvent, Registry, records, version_store
+from skillyard.registry import ProgressEvent, Registry, registry_records, version_store
 from skillyard.registry.backup import restore_backup, write_backup
 from skillyard.registry.backup_archive import BackupHome
 
@@ -56,8 +56,8 @@ def deadly_registry(data: str, url: str | None, deadly_at: str) -> Registry:
     storage.versions = _deadly(version_store.VersionStore, deadly_at)(storage.versions.root)
 
     def open_records() -> Any:
-        made = _deadly(records.RegistryRecords, deadly_at)(Database.open(data, url))
-        made.logs = _deadly(records.OperationLogs, deadly_at)(made.database)
+        made = _deadly(registry_records.RegistryRecords, deadly_at)(Database.open(data, url))
+        made.logs = _deadly(registry_records.OperationLogs, deadly_at)(made.database)
         return made
 
     storage._open_records = open_records  # type: ignore[method-assign] # for the places in it

@@ -17,8 +17,8 @@ from pattern_growth import growth_of
 from skillyard.scanner import Report, scan_skill, to_sarif
 from skillyard.scanner.dangerous_commands import PERSISTENCE_PATTERNS
 from skillyard.scanner.matching import find
-from skillyard.scanner.network import find_downloads, find_flows
-from skillyard.scanner.sources import SourceText, decoded, split, without_comments
+from skillyard.scanner.network_use import find_downloads, find_flows
+from skillyard.scanner.source_texts import SourceText, decoded, split, without_comments
 from skillyard.text import single_line
 
 Make = Callable[..., Path]
@@ -77,7 +77,7 @@ def test_the_words_of_all_patterns_in_any_order_end(make: Make) -> None:
     ],
 )
 def test_a_command_again_and_again_takes_time_that_grows_with_the_text(command: str) -> None:
-    from skillyard.scanner.scan import _COMMANDS
+    from skillyard.scanner.skill_scan import _COMMANDS
 
     def look(text: str) -> None:
         source = SourceText("x.sh", text, "shell", "script")
@@ -213,7 +213,7 @@ def test_scripts_are_read_before_ballast(make: Make) -> None:
 
 
 def test_many_files_are_not_all_read(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillyard.scanner.sources._MOST_FILES", 3)
+    monkeypatch.setattr("skillyard.scanner.source_texts._MOST_FILES", 3)
     folder = make()
     for number in range(9):
         (folder / f"{number}.txt").write_text("x")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from skillyard import Catalog
-from skillyard.cli.installation import make_scanner
+from skillyard.cli.install_support import make_scanner
 from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox import Policy, choose_backend
 from skillyard.scanner import Finding, Report, WatchReport, scan_skill, watch_skill

@@ -12,8 +12,8 @@ import pytest
 
 from skillyard import Catalog
 from skillyard.offload.forked_map import PortionFiles
-from skillyard.search import index as index_module
 from skillyard.search import postings
+from skillyard.search import search_index as index_module
 from skillyard.search.pages import Page
 from skillyard.search.postings import load_segments, make_segment, stored_postings
 from skillyard.search.tokenizer import Tokenizer

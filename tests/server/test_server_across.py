@@ -23,7 +23,7 @@ from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server.background.caller_sessions import SessionSlots
 from skillyard.server.organisation_services import OrganisationServices
-from skillyard.server.settings import ServerSettings
+from skillyard.server.server_settings import ServerSettings
 
 RUNS = "/api/v1/runs"
 QUESTIONS = "/api/v1/approvals/questions"

@@ -172,7 +172,7 @@ def test_schedules_are_looked_at_when_the_clock_was_ahead_and_is_set_right(
 @JUMPS
 def test_limits_count_no_wall_clock(jump: timedelta) -> None:
     from skillyard.server.middleware.request_limits import TokenBucket
-    from skillyard.server.settings import RateLimit
+    from skillyard.server.server_settings import RateLimit
 
     bucket = TokenBucket(RateLimit(2))
     assert [bucket.take("ada")[0] for _ in range(2)] == [1, 0]

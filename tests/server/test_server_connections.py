@@ -24,7 +24,7 @@ from skillyard import Catalog
 from skillyard.registry import Registry
 from skillyard.server import create_app
 from skillyard.server.http_server import limited_protocol
-from skillyard.server.settings import ConnectionLimits
+from skillyard.server.server_settings import ConnectionLimits
 
 Served = Callable[..., contextlib.AbstractContextManager[int]]
 HALF = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"

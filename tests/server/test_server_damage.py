@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 from skillyard import Catalog
 from skillyard.cli import main
 from skillyard.errors import DatabaseDamaged
-from skillyard.mcp.server import create_server
+from skillyard.mcp.mcp_server import create_server
 from skillyard.tools import SkillTools
 
 HINT = "skillyard db repair"
@@ -109,7 +109,7 @@ def test_check_and_doctor_name_it_and_repair_fixes_it(damaged: Path, capsys: pyt
     assert Path(report["kept"]).is_file()
     assert main(["db", "check"]) == 0
     assert main(["db", "repair"]) == 0
-    assert "nothing is wrong" in capsys.readouterr().out
+    assert "no errors" in capsys.readouterr().out
     assert main(["runs", "--json"]) == 0
     assert len(list(damaged.parent.glob("skillyard.damaged-*.db"))) == 1
 

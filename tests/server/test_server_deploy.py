@@ -7,7 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
-from skillyard.cli.commands import serve
+from skillyard.cli.commands import serve_commands
 from skillyard.cli.program import add_common_options, command_parser
 from skillyard.packages import PackageLimits
 
@@ -18,7 +18,7 @@ def arguments(words: list[str]) -> dict[str, object]:
     """What the command line means; the first word is the command."""
     assert words[0] == "serve"
     parser = command_parser("serve")
-    serve.add_serve_arguments(parser)
+    serve_commands.add_serve_arguments(parser)
     add_common_options(parser)
     return vars(parser.parse_args(words[1:]))
 

@@ -21,7 +21,7 @@ import promql_parser
 import pytest
 import yaml
 
-from skillyard.cli.commands import db, serve
+from skillyard.cli.commands import database_commands, serve_commands
 from skillyard.cli.program import add_common_options, command_parser
 from skillyard.packages import PackageLimits
 from skillyard.server.middleware.observability import Metrics
@@ -31,7 +31,11 @@ DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 COMPOSE = DEPLOY / "compose/compose.yaml"
 VERSIONS = ("1.29.0", "1.34.0")
-_COMMANDS = {"serve": serve.add_serve_arguments, "worker": serve.add_worker_arguments, "db": db.add_db_arguments}
+_COMMANDS = {
+    "serve": serve_commands.add_serve_arguments,
+    "worker": serve_commands.add_worker_arguments,
+    "db": database_commands.add_db_arguments,
+}
 SECRETS = {"POSTGRES_PASSWORD": "a", "STORE_PASSWORD": "b"}
 
 

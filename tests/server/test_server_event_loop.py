@@ -28,7 +28,7 @@ from fastapi import FastAPI
 from skillyard import Catalog
 from skillyard.packages import Source
 from skillyard.registry import Registry
-from skillyard.registry.model import FetchedTree
+from skillyard.registry.registry_values import FetchedTree
 from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
 from skillyard.server import create_app
 

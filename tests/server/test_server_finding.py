@@ -137,7 +137,7 @@ def test_uses_are_read_once_for_all_pages_of_an_order(client: Any) -> None:
 def test_an_order_by_risk_says_how_many_skills_still_wait_for_a_scan(
     shop: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillyard.server.routes.catalog._SWEEP_S", 0.0)
+    monkeypatch.setattr("skillyard.server.routes.catalog_routes._SWEEP_S", 0.0)
     waiting = [client.get(API, params={"sort": "risk"}).json()["meta"]["unscanned"] for _ in range(5)]
     assert waiting == [4, 3, 2, 1, 0], "one each time"
 

@@ -17,7 +17,7 @@ from skillyard.errors import PermissionDenied
 from skillyard.packages import PackageLimits
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, serve
-from skillyard.server.settings import LOOPBACK, host_name
+from skillyard.server.server_settings import LOOPBACK, host_name
 
 
 @pytest.mark.parametrize(

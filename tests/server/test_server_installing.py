@@ -58,7 +58,7 @@ def test_looking_at_an_archive_tells_everything_and_installs_nothing(client: Tes
 
 
 def test_the_findings_of_the_scanner_have_their_file_and_line(home: Path, pack: Pack) -> None:
-    from skillyard.cli.installation import make_scanner
+    from skillyard.cli.install_support import make_scanner
 
     catalog = Catalog.discover(cwd=home / "project", home=home)
     with TestClient(
@@ -70,7 +70,7 @@ def test_the_findings_of_the_scanner_have_their_file_and_line(home: Path, pack: 
 
 
 def test_grave_findings_are_refused_until_they_are_accepted(home: Path, pack: Pack) -> None:
-    from skillyard.cli.installation import make_scanner
+    from skillyard.cli.install_support import make_scanner
 
     catalog = Catalog.discover(cwd=home / "project", home=home)
     with TestClient(
@@ -86,7 +86,7 @@ def test_grave_findings_are_refused_until_they_are_accepted(home: Path, pack: Pa
 
 
 def test_a_name_that_looks_like_another_is_refused_until_it_is_accepted(home: Path, pack: Pack) -> None:
-    from skillyard.cli.installation import make_scanner
+    from skillyard.cli.install_support import make_scanner
 
     catalog = Catalog.discover(cwd=home / "project", home=home)
     with TestClient(

@@ -19,7 +19,7 @@ from skillyard.errors import InvalidConfiguration
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, create_app
 from skillyard.server.middleware.request_limits import SharedTokenBucket, TokenBucket, request_kind
-from skillyard.server.settings import RateLimit
+from skillyard.server.server_settings import RateLimit
 
 LIST = "/api/v1/skill-definitions"
 
@@ -51,7 +51,7 @@ def test_in_no_minute_more_passes_than_a_full_bucket_and_what_flows_in(many: int
 
 def test_processes_that_share_a_bucket_take_from_the_same_one(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from skillyard.server.settings import RateLimit;"
+        "import sys; from pathlib import Path; from skillyard.server.server_settings import RateLimit;"
         " from skillyard.server.middleware.request_limits import SharedTokenBucket;"
         " bucket = SharedTokenBucket(RateLimit(100, 6000), Path(sys.argv[1]));"
         " print(sum(bucket.take('ada', 1000.0)[0] >= 0 for _ in range(80)))"

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from skillyard import Catalog
 from skillyard.registry import Registry, SourceFetcher
-from skillyard.registry.mirror import import_mirror
 from skillyard.registry.mirror_locations import INDEX_FILE, WebMirror, open_mirror
+from skillyard.registry.registry_mirror import import_mirror
 from skillyard.server import create_app
 
 Pack = Callable[..., bytes]

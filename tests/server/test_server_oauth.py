@@ -32,7 +32,7 @@ from skillyard.access import OAuthStore
 from skillyard.network import GuardedResponse
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, create_app
-from skillyard.server.settings import OAuthSettings
+from skillyard.server.server_settings import OAuthSettings
 from skillyard.times import utc_now
 
 client_auth = Lazily("mcp.client.auth")
@@ -483,7 +483,7 @@ def document(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
             assert (method, other["allow"], "allow_private" in other) == ("GET", ["a.example"], False)
             return GuardedResponse(status, {}, told if isinstance(told, bytes) else json.dumps(told).encode())
 
-        monkeypatch.setattr("skillyard.server.routes.credentials.guarded_request", answer)
+        monkeypatch.setattr("skillyard.server.routes.credential_routes.guarded_request", answer)
         return asked_for
 
     return put

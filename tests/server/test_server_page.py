@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from skillyard import Catalog
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, create_app
-from skillyard.server.routes import page
+from skillyard.server.routes import page_routes
 
 _SCRIPT = b"export const word = 1;\n" * 100
 
@@ -28,7 +28,7 @@ def static(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "mark.svg").write_text("<svg/>")
     for suffix, data in {"": _SCRIPT, ".br": b"br", ".gz": b"gz"}.items():
         (folder / f"assets/app-1a.js{suffix}").write_bytes(data)
-    monkeypatch.setattr(page, "_STATIC", folder)
+    monkeypatch.setattr(page_routes, "_STATIC", folder)
     return folder
 
 

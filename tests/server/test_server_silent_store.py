@@ -72,7 +72,7 @@ def silent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     }  # fmt: skip
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("skillyard.packages.store._RETRY_TIMEOUT", timedelta(seconds=2))
+    monkeypatch.setattr("skillyard.packages.package_store._RETRY_TIMEOUT", timedelta(seconds=2))
     yield store
     store.close()
 

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from skillyard.server.routes import catalog as catalog_routes
+from skillyard.server.routes import catalog_routes
 
 CATALOG = "/api/v1/catalog"
 _NEW = {"description": "Does one thing. Use in a test.", "instructions": "# Do it"}

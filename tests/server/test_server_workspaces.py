@@ -21,7 +21,7 @@ from skillyard import Catalog
 from skillyard.registry import Registry
 from skillyard.server import AccessPolicy, create_app
 from skillyard.server.background.caller_sessions import CallerWorkspaces, SessionSlots
-from skillyard.server.settings import WorkspaceLimits
+from skillyard.server.server_settings import WorkspaceLimits
 from skillyard.workspace import Workspace
 
 WORKSPACES = "/api/v1/workspaces"
@@ -245,7 +245,7 @@ async def test_first_calls_at_once_share_one_session(home: Path, monkeypatch: py
         made.append(Workspace(*arguments, **more))
         return made[-1]
 
-    monkeypatch.setattr("skillyard.workspace.store.Workspace", make)
+    monkeypatch.setattr("skillyard.workspace.workspaces.Workspace", make)
     desks = CallerWorkspaces(
         Catalog.discover(cwd=home / "project", home=home), SessionSlots(WorkspaceLimits(), lasting=True)
     )  # fmt: skip

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.errors import InvalidInput
-from skillyard.tools.arguments import Arguments, Parameter, check_arguments, decode_arguments
+from skillyard.tools.tool_arguments import Arguments, Parameter, check_arguments, decode_arguments
 
 PARAMETERS = (
     Parameter("query", "string", "words", required=True, aliases=("q",)),

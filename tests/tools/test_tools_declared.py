@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from skillyard.mcp.server import create_server
+from skillyard.mcp.mcp_server import create_server
 from skillyard.permissions import ApprovalAnswer
 from skillyard.tools import SkillTools
 

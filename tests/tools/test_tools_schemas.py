@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.tools import SkillTools
-from skillyard.tools.arguments import SKILL_ARGUMENTS
-from skillyard.tools.definitions import EXPANDED_LIMIT, service_schema
+from skillyard.tools.tool_arguments import SKILL_ARGUMENTS
+from skillyard.tools.tool_definitions import EXPANDED_LIMIT, service_schema
 from skillyard.workspace import Workspace
 
 ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}

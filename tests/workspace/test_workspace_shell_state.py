@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skillyard.permissions import Approvals, CommandGate, CommandPolicy, CommandRules
 from skillyard.workspace import Workspace
-from skillyard.workspace.session import ShellState
+from skillyard.workspace.workspace_session import ShellState
 
 MakeWorkspace = Callable[..., Workspace]
 

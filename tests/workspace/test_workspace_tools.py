@@ -238,7 +238,7 @@ async def test_a_document_is_previewed_without_network_secrets_or_skills(
         asked.append(request)
         raise SandboxUnavailable("not in this test")
 
-    monkeypatch.setattr("skillyard.workspace.session.open_session", refuse)
+    monkeypatch.setattr("skillyard.workspace.workspace_session.open_session", refuse)
     (tmp_path / name).write_bytes(head)
     limits = Policy(timeout_ms=7000, memory_mb=300, filesystem="read-write", pids=17)
     operator = replace(

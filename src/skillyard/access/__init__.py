@@ -37,7 +37,7 @@ from skillyard.access.credentials import (
     hash_secret,
     key_problem,
 )
-from skillyard.access.oauth import (
+from skillyard.access.oauth_store import (
     OAUTH_SCOPES,
     TOKEN_PREFIX,
     AuthorizationTerms,

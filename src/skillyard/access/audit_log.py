@@ -63,7 +63,7 @@ class AuditRecord(WireForm, times="seconds"):
     organisation: str
     action: str
     subject: str
-    outcome: str
+    outcome: AuditOutcome
     details: Mapping[str, object] | None
     request_id: str | None
     address: str | None

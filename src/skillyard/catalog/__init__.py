@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.catalog.catalog import SkillCatalog
+from skillyard.catalog.catalog_rows import Changes, Root, RootStatus, SkillState, Source, Status
+from skillyard.catalog.catalog_state import Overlay
 from skillyard.catalog.configuration import (
     AllowedToolsMode,
     Configuration,
@@ -12,10 +13,9 @@ from skillyard.catalog.configuration import (
     PermissionMatch,
     home_directory,
 )
-from skillyard.catalog.records import Changes, Root, RootStatus, SkillState, Source, Status
-from skillyard.catalog.scan import Progress
+from skillyard.catalog.root_scan import Progress
 from skillyard.catalog.skill import Skill
-from skillyard.catalog.state import Overlay
+from skillyard.catalog.skill_catalog import SkillCatalog
 from skillyard.catalog.user_changes import DisabledSkill, SkillSettings, Withdrawal, load_settings, load_withdrawn, withdrawal
 from skillyard.lazy_exports import lazy_exports
 

@@ -16,8 +16,8 @@ from skillyard.catalog.summaries import MAX_DEPTH, MAX_DEPTH_NAMED, SKILL_FILE, 
 from skillyard.paths import owner_id, real_path
 
 if TYPE_CHECKING:
+    from skillyard.catalog.catalog_rows import Source
     from skillyard.catalog.configuration import Configuration, Upward
-    from skillyard.catalog.records import Source
 
 
 _VERSION: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")

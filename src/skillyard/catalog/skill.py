@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from skillyard.catalog.records import Root, SkillRow, SkillState, Source, Status
+from skillyard.catalog.catalog_rows import Root, SkillRow, SkillState, Source, Status
 from skillyard.errors import SkillNotFound
 from skillyard.paths import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 from skillyard.text import is_label

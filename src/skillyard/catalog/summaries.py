@@ -24,7 +24,7 @@ from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summ
 from skillyard.paths import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_inside, real_path, refuse_reserved, slug
 
 if TYPE_CHECKING:
-    from skillyard.catalog.records import FileStamp, RootStatus, SkillFacts
+    from skillyard.catalog.catalog_rows import FileStamp, RootStatus, SkillFacts
     from skillyard.document import Profile
 
 

@@ -18,7 +18,7 @@ from skillyard.errors import DeleteRefused, FileTooLarge, InvalidConfiguration, 
 from skillyard.paths import real_path, refuse_reserved
 
 if TYPE_CHECKING:
-    from skillyard.catalog.records import SkillState
+    from skillyard.catalog.catalog_rows import SkillState
     from skillyard.catalog.skill import Skill
 
 _FILE: Final = "settings.json"
@@ -77,7 +77,7 @@ class SkillSettings(NamedTuple):
     copies: Mapping[str, InstalledCopy] = _NO_COPIES
 
     def state(self, source: str, slug: str, root: str) -> SkillState:
-        """What is wanted of the skill with this slug below `root` while it is on."""
+        """What the user wants of the skill with this slug below `root` while it is on."""
         return self.states.get(switch_key(source, slug, root), "automatic")
 
     def reason(self, source: str, slug: str, root: str) -> str | None:

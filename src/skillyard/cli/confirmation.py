@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.cli.options import record_audit_event
+from skillyard.cli.command_options import record_audit_event
 from skillyard.errors import ApprovalRejected, PermissionDenied, SkillUnusable, SkillyardError
 from skillyard.text import sanitize, shorten, single_line
 

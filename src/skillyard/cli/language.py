@@ -45,7 +45,7 @@ def translated_answer(text: str, *, words: int = 0) -> str:
     """A line of an answer in the chosen language: in the catalogue `{}` stands for each value in it.
 
     Of several entries that fit the one with the most text of its own is taken, at least `words` characters: a line that
-    may be a stranger's text must not be mistaken for ours. A line that none fits stays as it is.
+    may be untrusted text must not be mistaken for ours. A line that none fits stays as it is.
     """
     if _chosen == "en" or not text or len(text) > _LONGEST:
         return text

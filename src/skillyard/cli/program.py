@@ -33,7 +33,7 @@ from skillyard.text import nearest
 
 
 class CliCommand(NamedTuple):
-    """One command: its module in `skillyard.cli.commands`, its group and its one-line help.
+    """One command: its module in `skillyard.cli.commands` (without `_commands`), its group and its one-line help.
 
     The module has `add_NAME_arguments` and `NAME_command`, where NAME is `function` or, without one, the command's own name.
     Where it `takes_command_line`, what follows `--` is for the script or command that it runs.
@@ -64,11 +64,11 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "deps": CliCommand("preview", GROUPS[4], "the dependency tree of a skill, with reasons and what is missing"),
         "pin": CliCommand("preview", GROUPS[4], "keep the current version of a skill; --undo allows updates again"),
         "sync": CliCommand("install", GROUPS[4], "install what the project's lock names; --frozen only compares"),
-        "link": CliCommand("coding_agents", GROUPS[4], "link a skill into the folders of coding agents; list links and copies"),
-        "unlink": CliCommand("coding_agents", GROUPS[4], "remove a skill from the folders of coding agents"),
-        "adopt": CliCommand("coding_agents", GROUPS[4], "make an edited copy in an agent's folder the next version"),
-        "connect": CliCommand("coding_agents", GROUPS[4], "add the MCP server to the configuration of a coding agent"),
-        "disconnect": CliCommand("coding_agents", GROUPS[4], "remove the MCP server from it"),
+        "link": CliCommand("coding_agent", GROUPS[4], "link a skill into the folders of coding agents; list links and copies"),
+        "unlink": CliCommand("coding_agent", GROUPS[4], "remove a skill from the folders of coding agents"),
+        "adopt": CliCommand("coding_agent", GROUPS[4], "make an edited copy in an agent's folder the next version"),
+        "connect": CliCommand("coding_agent", GROUPS[4], "add the MCP server to the configuration of a coding agent"),
+        "disconnect": CliCommand("coding_agent", GROUPS[4], "remove the MCP server from it"),
         "login": CliCommand("publish", GROUPS[4], "store the key for a team server; without a server, list the logins"),
         "logout": CliCommand("publish", GROUPS[4], "forget the key for a server"),
         "publish": CliCommand("publish", GROUPS[4], "publish a skill to a team server; shows first what others will see"),
@@ -82,43 +82,44 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "yank": CliCommand(
             "install", GROUPS[4], "withdraw a version: nobody may install it or roll back to it", function="mark"
         ),
-        "new": CliCommand("user_skills", GROUPS[1], "create a skill that passes `check`"),
+        "new": CliCommand("user_skill", GROUPS[1], "create a skill that passes `check`"),
         "check": CliCommand("check", GROUPS[1], "check skills: findings with file, line and fix; --fix applies safe fixes"),
-        "migrate": CliCommand(
-            "packages", GROUPS[1], "turn old skills, commands, rules and AGENTS.md files into current skills"
-        ),
-        "convert": CliCommand("packages", GROUPS[1], "convert skills to the format of another system, and back without loss"),
+        "migrate": CliCommand("package", GROUPS[1], "turn old skills, commands, rules and AGENTS.md files into current skills"),
+        "convert": CliCommand("package", GROUPS[1], "convert skills to the format of another system, and back without loss"),
         "scan": CliCommand("scan", GROUPS[1], "scan for security risks: findings with file, line, reason and fix"),
-        "pack": CliCommand("packages", GROUPS[1], "pack a skill's folder into a reproducible archive"),
-        "verify": CliCommand("packages", GROUPS[1], "verify the content of an archive, or of everything that is installed"),
-        "key": CliCommand("packages", GROUPS[1], "your signing keys: create one, list them"),
-        "sign": CliCommand("packages", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
-        "push": CliCommand("packages", GROUPS[1], "push a skill to an OCI registry, with a reproducible digest"),
+        "pack": CliCommand("package", GROUPS[1], "pack a skill's folder into a reproducible archive"),
+        "verify": CliCommand("package", GROUPS[1], "verify the content of an archive, or of everything that is installed"),
+        "key": CliCommand("package", GROUPS[1], "your signing keys: create one, list them"),
+        "sign": CliCommand("package", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
+        "push": CliCommand("package", GROUPS[1], "push a skill to an OCI registry, with a reproducible digest"),
         "eval": CliCommand(
             "search",
             GROUPS[1],
             "check whether the right skill is found for a list of prompts, before and after an edit",
         ),
-        "open": CliCommand("user_skills", GROUPS[0], "open the folder of a skill in the file manager, or print its path"),
-        "enable": CliCommand("user_skills", GROUPS[1], "offer a disabled skill to models again", function="switch"),
-        "disable": CliCommand("user_skills", GROUPS[1], "keep a skill but do not offer it to models", function="switch"),
-        "state": CliCommand("user_skills", GROUPS[1], "how a skill is offered: pinned, automatic, name-only, manual or off"),
-        "use": CliCommand("user_skills", GROUPS[1], "offer only the skills of a set in this project; list the sets"),
-        "delete": CliCommand("user_skills", GROUPS[1], "delete a user skill from the disk"),
+        "open": CliCommand("user_skill", GROUPS[0], "open the folder of a skill in the file manager, or print its path"),
+        "enable": CliCommand("user_skill", GROUPS[1], "offer a disabled skill to models again", function="switch"),
+        "disable": CliCommand("user_skill", GROUPS[1], "keep a skill but do not offer it to models", function="switch"),
+        "state": CliCommand("user_skill", GROUPS[1], "how a skill is offered: pinned, automatic, name-only, manual or off"),
+        "use": CliCommand("user_skill", GROUPS[1], "offer only the skills of a set in this project; list the sets"),
+        "delete": CliCommand("user_skill", GROUPS[1], "delete a user skill from the disk"),
         "run": CliCommand("run", GROUPS[2], "run a skill's script in the sandbox", takes_command_line=True),
-        "test": CliCommand("runs", GROUPS[2], "test a skill in the sandbox: its tests, examples and evals"),
-        "runs": CliCommand("runs", GROUPS[2], "past runs; `runs show RUN_ID` shows one with its steps"),
+        "test": CliCommand("run_record", GROUPS[2], "test a skill in the sandbox: its tests, examples and evals"),
+        "runs": CliCommand("run_record", GROUPS[2], "past runs; `runs show RUN_ID` shows one with its steps"),
         "workspace": CliCommand(
-            "workspace", GROUPS[2], "run commands in a sandboxed workspace; list and remove workspaces", takes_command_line=True
+            "workspace",
+            GROUPS[2],
+            "run commands in a sandboxed workspace; list and remove workspaces",
+            takes_command_line=True,
         ),
-        "schedule": CliCommand("runs", GROUPS[2], "scheduled runs of skills, once or repeated", takes_command_line=True),
-        "event": CliCommand("runs", GROUPS[2], "report an event, and run the skills that subscribe to it"),
-        "agents": CliCommand("agents", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
-        "memories": CliCommand("agents", GROUPS[2], "memories: list, search, forget"),
+        "schedule": CliCommand("run_record", GROUPS[2], "scheduled runs of skills, once or repeated", takes_command_line=True),
+        "event": CliCommand("run_record", GROUPS[2], "report an event, and run the skills that subscribe to it"),
+        "agents": CliCommand("agent", GROUPS[2], "agents: a prompt, model and skills under a name; the exact prompt of each"),
+        "memories": CliCommand("agent", GROUPS[2], "memories: list, search, forget"),
         "approvals": CliCommand("access", GROUPS[2], "approvals of skills in this project: list, approve and revoke them"),
         "permissions": CliCommand("access", GROUPS[2], "rules about commands; whether one is allowed, and why"),
         "chat": CliCommand("chat", GROUPS[2], "talk with a model that uses your skills, in the terminal"),
-        "insights": CliCommand("agents", GROUPS[2], "usage of skills by day: use, failures, time, tokens, cost"),
+        "insights": CliCommand("agent", GROUPS[2], "usage of skills by day: use, failures, time, tokens, cost"),
         "trail": CliCommand("chat", GROUPS[2], "how skills were used in conversations: offered, loaded, read, run"),
         "mcp": CliCommand("serve", GROUPS[2], "serve the skills to any MCP client over stdio"),
         "serve": CliCommand("serve", GROUPS[2], "serve skills over HTTP: on this machine without keys, to others with keys"),
@@ -130,14 +131,17 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
             "access", GROUPS[3], "organisations that share the server, each with its own skills and runs"
         ),
         "audit": CliCommand("access", GROUPS[3], "the audit log: who changed what, and who was refused"),
-        "db": CliCommand("db", GROUPS[3], "the database: status, integrity check, repair, upgrade, copy"),
-        "backup": CliCommand("db", GROUPS[3], "back up all data to one file, also while a server is running"),
-        "restore": CliCommand("db", GROUPS[3], "restore a backup, into either kind of database, or only verify it"),
+        "db": CliCommand("database", GROUPS[3], "the database: status, integrity check, repair, upgrade, copy"),
+        "backup": CliCommand("database", GROUPS[3], "back up all data to one file, also while a server is running"),
+        "restore": CliCommand("database", GROUPS[3], "restore a backup, into either kind of database, or only verify it"),
         "environment": CliCommand(
             "environment", GROUPS[3], "packages and programs of skills: what they need, grant and revoke"
         ),
         "completion": CliCommand(
-            "environment", GROUPS[3], "complete commands, options and names in bash, zsh and fish", takes_command_line=True
+            "environment",
+            GROUPS[3],
+            "complete commands, options and names in bash, zsh and fish",
+            takes_command_line=True,
         ),
         "doctor": CliCommand("environment", GROUPS[3], "what this machine can and cannot do, and how to fix it"),
     }
@@ -276,7 +280,7 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         "--root",
         action="append",
         metavar="PATH",
-        help="look in exactly this folder of skills and nowhere else; may be given several times, the first wins",
+        help="look in exactly this folder of skills and nowhere else; may be repeated, the first wins",
     )
     group.add_argument("--project", metavar="DIR", help="act as if started in this folder")
     group.add_argument("--json", action="store_true", help="print one JSON document on standard output")
@@ -398,7 +402,7 @@ def _split_command_line(name: str, words: list[str]) -> tuple[list[str], tuple[s
 def _functions_of(name: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]:
     """What adds a command's arguments to its parser, and what runs it and returns the exit code."""
     command = COMMANDS[name]
-    module = import_module(f"skillyard.cli.commands.{command.module}")
+    module = import_module(f"skillyard.cli.commands.{command.module}_commands")
     function = command.function or name
     return getattr(module, f"add_{function}_arguments"), getattr(module, f"{function}_command")
 

@@ -1,7 +1,7 @@
 """What a command writes: data for programs, text and tables for people, notes, a line of progress, and what went wrong.
 
 Answers go to standard output, notes and errors to standard error. Everything for a terminal is sanitized first: names and
-descriptions are written by strangers. `rich` is imported only when something is drawn for people. A failure is an exit code
+descriptions are untrusted. `rich` is imported only when something is drawn for people. A failure is an exit code
 and two lines: the problem, and how to fix it.
 """
 

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.coding_agents.mcp_configuration import (
-        ConfigurationChange,
-        McpServerEntry,
-        connect,
-        connection,
-        disconnect,
-    )
-    from skillyard.coding_agents.skill_links import LinkCheck, LinkReport, SkillLink, SkillLinks
-    from skillyard.coding_agents.table import (
+    from skillyard.coding_agents.coding_agent_table import (
         AUTO,
         CodingAgent,
         Scope,
@@ -27,6 +19,14 @@ if TYPE_CHECKING:
         coding_agents,
         skills_folders,
     )
+    from skillyard.coding_agents.mcp_configuration import (
+        ConfigurationChange,
+        McpServerEntry,
+        connect,
+        connection,
+        disconnect,
+    )
+    from skillyard.coding_agents.skill_links import LinkCheck, LinkReport, SkillLink, SkillLinks
 
 __all__ = [
     "AUTO",
@@ -52,7 +52,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "mcp_configuration": ("ConfigurationChange", "McpServerEntry", "connect", "connection", "disconnect"),
         "skill_links": ("LinkCheck", "LinkReport", "SkillLink", "SkillLinks"),
-        "table": (
+        "coding_agent_table": (
             "AUTO", "CodingAgent", "Scope", "SkillsFolder", "chosen_agents", "coding_agents", "skills_folders",
         ),
     },

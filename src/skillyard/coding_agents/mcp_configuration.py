@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from skillyard.coding_agents.table import CodingAgent, McpPlace, Scope, refuse_outside
+from skillyard.coding_agents.coding_agent_table import CodingAgent, McpPlace, Scope, refuse_outside
 from skillyard.errors import FileTooLarge, InvalidConfiguration, InvalidInput, PathRefused
 from skillyard.files import read_limited, replace_file
 from skillyard.paths import real_path

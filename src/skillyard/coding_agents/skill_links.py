@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from skillyard.coding_agents.table import SkillsFolder
+from skillyard.coding_agents.coding_agent_table import SkillsFolder
 from skillyard.errors import ArchiveRefused, InvalidConfiguration, LocalEdits, SkillNotFound
 from skillyard.files import locked, move_folder, read_limited, replace_file
 from skillyard.packages import copy_tree, tree_digest
@@ -239,7 +239,7 @@ class SkillLinks:
     ) -> tuple[LinkReport, ...]:
         """Take what is not in the set `name` out of these folders of agents, and free what sets have left out and this has.
 
-        What is freed comes back when it is followed; `name` is None where no set is in use. Returned is what became of each
+        What is freed comes back when it is followed; `name` is None where no set is in use. Returned is the result of each
         entry that left, or could not.
         """
         real = {real_path(folder) for folder in folders}

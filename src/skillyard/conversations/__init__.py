@@ -7,7 +7,7 @@
     turn = await chat.send(conversation, "How long is this text?")
     async for event in chat.events(turn): ...
 
-It needs the extra `agent`, but for what became of skills.
+It needs the extra `agent`, except for the usage of skills.
 """
 
 from __future__ import annotations

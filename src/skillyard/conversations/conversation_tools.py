@@ -37,14 +37,14 @@ from skillyard.permissions import (
     SqlSessionApprovals,
     check_tool_permissions,
 )
-from skillyard.permissions.rules import STRICTNESS, PermissionRuling
+from skillyard.permissions.permission_rules import STRICTNESS, PermissionRuling
 from skillyard.registry import locked_versions
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
 from skillyard.skill_detail import approval_summary
 from skillyard.text import shorten, single_line
 from skillyard.tools import SkillTools
 from skillyard.workspace import Workspace, WorkspaceOptions, options_from_settings, workspaces_in_conversations
-from skillyard.workspace.options import skill_mounts
+from skillyard.workspace.workspace_options import skill_mounts
 
 if TYPE_CHECKING:
     from skillyard.catalog import PermissionMatch, SkillCatalog

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sqlalchemy import case, false, func, insert, literal, select
 
+from skillyard.conversations.conversation import TurnState
 from skillyard.database import conversations, skill_usage, turns
 from skillyard.times import utc_now
 from skillyard.wire import WireForm, wire
@@ -142,7 +143,7 @@ class TurnSummary(WireForm):
     turn_id: str | None
     number: int | None
     replaced: bool
-    state: str | None
+    state: TurnState | None
     request: str
     skill_id: str | None
     detail: str | None
@@ -250,7 +251,7 @@ _ENDED: Final = ("done", "failed", "stopped", "interrupted")
 
 
 def _summary() -> tuple[ColumnElement[Any], ...]:
-    """What of a turn and its conversation stands in a list."""
+    """The columns of a turn and its conversation in a list."""
     return (
         conversations.c.id.label("conversation_id"), conversations.c.title, conversations.c.agent,
         func.coalesce(turns.c.model, conversations.c.model).label("model"), turns.c.id.label("turn_id"), turns.c.number,

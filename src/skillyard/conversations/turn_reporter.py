@@ -24,7 +24,7 @@ from skillyard.permissions import WORKSPACE_TOOL_NAMES
 from skillyard.prompt import count_tokens
 from skillyard.sandbox import listen_to_output
 from skillyard.text import sanitize, shorten, single_line
-from skillyard.tools.arguments import named_skill
+from skillyard.tools.tool_arguments import named_skill
 from skillyard.tracing import open_span
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class TurnReporter:
     usage_log: SkillUsageLog
     folder: WorkFolder
     used: set[str] = field(default_factory=set)
-    told: dict[str, int] = field(default_factory=dict)
+    announced: dict[str, int] = field(default_factory=dict)
 
     async def result(self, call: RequestedCall, result: ToolResult, text: str, duration_ms: int) -> None:
         """Show and record what a call gave."""
@@ -200,8 +200,8 @@ class TurnReporter:
         for name in changes.removed[:_FILES_SHOWN]:
             await self.live.show(TurnEvent("file_removed", {"name": name}))
         more = changes.more + max(len(changes.written) - _FILES_SHOWN, 0) + max(len(changes.removed) - _FILES_SHOWN, 0)
-        if more and more != self.told.get("more"):
-            self.told["more"] = more
+        if more and more != self.announced.get("more"):
+            self.announced["more"] = more
             await self.live.show(TurnEvent("notice", {"text": f"{more} more files of the workspace have changed"}))
 
     async def _record_ruling(self, tool: str, result: ToolResult) -> None:

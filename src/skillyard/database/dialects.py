@@ -340,7 +340,7 @@ def schema_url(url: URL, schema: str, file: str) -> URL:
 def _insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
     if connection.dialect.name != "postgresql":
         return sqlite.insert(table)
-    from sqlalchemy.dialects import postgresql  # only where it is used: all its drivers come along
+    from sqlalchemy.dialects import postgresql  # only where it is used: it imports all its drivers
 
     return postgresql.insert(table)
 

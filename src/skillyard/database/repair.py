@@ -135,7 +135,7 @@ def _pages(file: Path, descriptor: int) -> PageFile:
 
 @dataclass(slots=True)
 class _Table:
-    """A table on its way: the columns of the new one by name with what they take, and what became of its rows."""
+    """A table on its way: the columns of the new one by name with what they take, and how many of its rows were saved."""
 
     name: str
     columns: dict[str, _Column]
@@ -147,7 +147,7 @@ class _Table:
     old_names: tuple[str, ...] = field(default=())
 
     def result(self) -> RepairedTable:
-        """What came of it."""
+        """The result."""
         if self.counted is not None:
             return RepairedTable(self.name, self.rows, max(0, self.counted - self.rows))
         return RepairedTable(self.name, self.rows, None if self.lost_pages or not self.has_tree else self.lost_rows)

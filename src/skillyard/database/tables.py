@@ -405,7 +405,8 @@ usage_by_dimension: Final = Table(  # the same, added up again for each dimensio
     Column("skill_id", SafeText, primary_key=True),  # that of a version, else empty
     Column("model", SafeText, primary_key=True),
     *_usage_columns(),
-    Index(None, "dimension", "key", "day", "runs", "loaded"),  # all that lists of skills read
+    # all that lists read which are ordered by use:
+    Index("ix_usage_by_dimension_use", "dimension", "key", "skill_id", "day", "runs", "loaded", "turns"),
 )
 
 for _order in (runs.c.created_at, turns.c.created_at, skill_usage.c.counted):

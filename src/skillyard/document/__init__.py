@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.document.rules import (
+from skillyard.document.document_rules import (
     COMPATIBILITY_LIMIT,
     DESCRIPTION_LIMIT,
     DOCUMENT_LIMIT,
@@ -28,10 +28,10 @@ from skillyard.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from skillyard.document.checks import check_document, is_in_scripts
     from skillyard.document.document import Document, declared_data, parse_document
+    from skillyard.document.document_rules import RULES, diagnose
     from skillyard.document.fields import is_name
     from skillyard.document.front_matter import CODE_LANGUAGES, CodeBlock, FrontMatter, Section, read_front_matter
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
-    from skillyard.document.rules import RULES, diagnose
     from skillyard.document.schema_bounds import UnusableSchema, schema_weight, value_weight
     from skillyard.document.writer import FixedDocument, fix_document, new_document, set_front_matter
 
@@ -87,7 +87,7 @@ __getattr__, __dir__ = lazy_exports(
         "fields": ("is_name",),
         "front_matter": ("CODE_LANGUAGES", "CodeBlock", "FrontMatter", "Section", "read_front_matter"),
         "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
-        "rules": ("RULES", "diagnose"),
+        "document_rules": ("RULES", "diagnose"),
         "schema_bounds": ("UnusableSchema", "schema_weight", "value_weight"),
         "writer": ("FixedDocument", "fix_document", "new_document", "set_front_matter"),
     },

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import unquote
 
 from skillyard.document.document import Document, read_opened
+from skillyard.document.document_rules import Diagnostic, Findings, Profile
 from skillyard.document.fields import FieldReader
 from skillyard.document.front_matter import CODE_LANGUAGES, open_document
 from skillyard.document.metadata import Metadata
-from skillyard.document.rules import Diagnostic, Findings, Profile
 from skillyard.errors import ExtensionFailed, PathRefused, WorkProblem
 from skillyard.paths import safe_relative
 from skillyard.text import single_line

@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
+from skillyard.document.document_rules import (
+    DESCRIPTION_LIMIT,
+    HEADER_LIMIT,
+    Diagnostic,
+    Facets,
+    Findings,
+    NeedMore,
+    Profile,
+    Summary,
+)
 from skillyard.document.fields import FieldReader, check_fields, check_required, written_text
 from skillyard.document.front_matter import CodeBlock, OpenedDocument, Section, first_paragraph, open_document, read_body
 from skillyard.document.metadata import Metadata, read_metadata
-from skillyard.document.rules import DESCRIPTION_LIMIT, HEADER_LIMIT, Diagnostic, Facets, Findings, NeedMore, Profile, Summary
 from skillyard.document.yaml_reader import as_data, as_text
 from skillyard.paths import slug
 from skillyard.text import shorten, without_user

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Collection
 from typing import Final
 
-from skillyard.document.rules import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, NAME_LIMIT, Findings
+from skillyard.document.document_rules import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, NAME_LIMIT, Findings
 from skillyard.document.spelling import SPEC_FIELDS, SPELLINGS, split_words
 from skillyard.document.yaml_reader import Mapping, Node, Scalar, Sequence, as_data, as_text, typed
 from skillyard.paths import slug

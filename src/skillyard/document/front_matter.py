@@ -12,7 +12,7 @@ from collections.abc import Mapping as MappingLike
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, cast
 
-from skillyard.document.rules import DOCUMENT_LIMIT, HEADER_LIMIT, Findings, NeedMore
+from skillyard.document.document_rules import DOCUMENT_LIMIT, HEADER_LIMIT, Findings, NeedMore
 from skillyard.document.yaml_reader import Mapping, Repair, YamlProblem, as_data, as_text, read_with_recovery
 from skillyard.text import single_line
 

@@ -6,11 +6,11 @@ A value that could not be used gives a finding.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
+from skillyard.document.document_rules import Findings
 from skillyard.document.fields import FieldReader
-from skillyard.document.rules import Findings
 from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, tool_parts
 from skillyard.document.yaml_reader import Mapping as MappingNode
 from skillyard.document.yaml_reader import Node, Scalar, as_data, as_text
@@ -19,11 +19,13 @@ from skillyard.errors import PathRefused
 from skillyard.paths import safe_relative
 from skillyard.text import without_user
 from skillyard.times import MAX_RUN_MS
+from skillyard.wire import WireForm, wire
 
 Kind = Literal["direct", "service", "distributed", "static", "preprocessor", "internal"]
 """How a skill is executed."""
 Network = Literal["none", "allowlist"]
 Filesystem = Literal["none", "read-only", "read-write"]
+_IF_DECLARED: Final = wire(omit_empty=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +41,17 @@ class Triggers:
 
 
 @dataclass(frozen=True, slots=True)
-class Security:
+class Security(WireForm):
     """The permissions a skill requests; None where it declares nothing, the strictest value where a value is invalid."""
 
-    timeout_ms: int | None = None
-    memory_mb: int | None = None
-    network: Network | None = None
-    network_allowlist: tuple[str, ...] = ()
-    filesystem: Filesystem | None = None
-    requires_filesystem: bool | None = None
+    timeout_ms: int | None = field(default=None, metadata=_IF_DECLARED)
+    memory_mb: int | None = field(default=None, metadata=_IF_DECLARED)
+    network: Network | None = field(default=None, metadata=_IF_DECLARED)
+    network_allowlist: tuple[str, ...] = field(default=(), metadata=_IF_DECLARED)
+    filesystem: Filesystem | None = field(default=None, metadata=_IF_DECLARED)
+    requires_filesystem: bool | None = field(default=None, metadata=_IF_DECLARED)
     """True: it does not run where no files may be shown to it. False: `filesystem` is `none` unless it is declared."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, object]:
-        """Only what was declared, with the field names of `security`."""
-        values = ((item.name, getattr(self, item.name)) for item in fields(self))
-        return {name: value for name, value in values if value not in (None, (), {})}
+    environment: Mapping[str, str] = field(default_factory=dict, metadata=_IF_DECLARED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,24 @@ from typing import TYPE_CHECKING, Final
 
 import yaml_rs
 
-from skillyard.document.rules import DEPTH_LIMIT, DESCRIPTION_LIMIT, DOCUMENT_LIMIT, HEADER_LIMIT, KEY_LIMIT, Facets, Summary
+from skillyard.document.document_rules import (
+    DEPTH_LIMIT,
+    DESCRIPTION_LIMIT,
+    DOCUMENT_LIMIT,
+    HEADER_LIMIT,
+    KEY_LIMIT,
+    Facets,
+    Summary,
+)
 from skillyard.document.spelling import KINDS, SPELLINGS, split_tools, split_words, tool_parts
 from skillyard.text import sanitize
 
 if TYPE_CHECKING:
-    from skillyard.document.rules import Profile
+    from skillyard.document.document_rules import Profile
 
 
 _ORDINARY: Final = bytes(set(range(32, 127)) - set(b"&!{[")) + b"\n"
-"""The bytes that mean the same to both parsers wherever they stand."""
+"""The bytes that mean the same to both parsers at any place."""
 _ASCII: Final = bytes(range(128))
 _HIGH: Final = bytes(range(128, 256))
 _SIGN: Final = re.compile(r"[&!]")

@@ -13,9 +13,9 @@ from typing import Final
 
 from skillyard.document.checks import check_document
 from skillyard.document.document import parse_document
+from skillyard.document.document_rules import RULES, Diagnostic, Profile, diagnose
 from skillyard.document.fields import is_name
 from skillyard.document.front_matter import find_fences
-from skillyard.document.rules import RULES, Diagnostic, Profile, diagnose
 from skillyard.document.spelling import SPELLINGS, split_tools
 from skillyard.document.yaml_reader import Mapping as Tree
 from skillyard.document.yaml_reader import Recovered, Scalar, Sequence, YamlProblem, as_text, read_with_recovery, read_yaml

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from skillyard.document.rules import DEPTH_LIMIT, KEY_LIMIT
+from skillyard.document.document_rules import DEPTH_LIMIT, KEY_LIMIT
 from skillyard.text import shorten
 
 if TYPE_CHECKING:

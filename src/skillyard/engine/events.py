@@ -92,7 +92,7 @@ class EventRun(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class FiredEvent(WireForm, also=("ok",)):
-    """An event, and what became of each skill that waits for it, the highest priority first."""
+    """An event, and the result of each skill that subscribes to its type, the highest priority first."""
 
     id: str
     type: str
@@ -152,7 +152,7 @@ async def ended_event(fired: FiredEvent, begun: Sequence[StartedRun]) -> FiredEv
 
 
 def record_event(database: Database, event: Event, fired: FiredEvent) -> None:
-    """Write into the audit log what became of an event."""
+    """Write the result of an event into the audit log."""
     details = {
         "id": event.id,
         "source": event.source,

@@ -34,9 +34,9 @@ MAX_LOG_CHARACTERS: Final = 64 * 1024
 """How many characters of each stream are kept."""
 
 
-def log_tail(log: str) -> str:
-    """The end of a log, at most 65,536 characters."""
-    return log if len(log) <= MAX_LOG_CHARACTERS else "…" + log[-MAX_LOG_CHARACTERS:]
+def log_tail(log: str, *, whole: bool = True) -> str:
+    """The end of a log, at most 65,536 characters behind an ellipsis where more came before; not `whole` when it is cut already."""
+    return log if whole and len(log) <= MAX_LOG_CHARACTERS else "…" + log[-MAX_LOG_CHARACTERS:]
 
 
 STREAMS: Final = ("stdout", "stderr")
@@ -81,7 +81,7 @@ def recorded_output(output: LiveOutput, traced: tuple[StepTrace, ...], printed: 
     else:
         logs = dict(zip(STREAMS, printed, strict=True))
         ends = {stream: output.before[stream] + len(logs[stream]) for stream in STREAMS}
-    kept = {} if printed else {stream: log_tail(logs[stream]) for stream in STREAMS}
+    kept = {} if printed else {stream: log_tail(logs[stream], whole=ends[stream] == len(logs[stream])) for stream in STREAMS}
     order = _order(output.steps, traced)
     if order == list(range(len(order))) and all(
         ends[stream] == min(len(logs[stream]), MAX_LOG_CHARACTERS) for stream in STREAMS

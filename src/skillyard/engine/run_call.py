@@ -276,7 +276,7 @@ def remaining_cache_seconds(cache_policy: CachePolicy, skill: Skill) -> int:
 
 
 def run_from_cache(record: RunRecord, run_id: str, skill_id: str) -> Run:
-    """A kept result as the run `run_id`, with the steps, limits and sandbox it came of.
+    """A kept result as the run `run_id`, with the steps, limits and sandbox of the run that made it.
 
     Nothing was started for it, no tokens were used, and nothing is to be remembered once more.
     """

@@ -139,7 +139,7 @@ class RunQueue:
         """Record a run, unless it is `recorded` already, and put it into the queue of a pool: both, or nothing.
 
         The `files` that it is given go along. At most so many `attempts` are made at it. One that is `lasting` waits for a
-        worker whatever becomes of this process.
+        worker even if this process ends.
 
         Raises:
             RecordExists: there is a run with its id.

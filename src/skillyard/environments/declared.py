@@ -158,7 +158,7 @@ def script_block(directory: str, entry: str) -> ScriptBlock:
 
 
 def declared_needs(directory: str | os.PathLike[str]) -> DeclaredNeeds:
-    """What the files in the skill's folder declare, not counting what stands in single scripts."""
+    """What the files in the skill's folder declare, without those of single scripts."""
     collected: dict[str, list[str]] = {"packages": [], "npm": [], "programs": []}
     ignored: list[str] = []
     for file, kind, written in _written(os.fspath(directory)):

@@ -126,7 +126,7 @@ def index_settings(settings: Mapping[str, object]) -> dict[str, object]:
 def registry_variables(settings: Mapping[str, object]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
     """For commands that install packages themselves: the hosts of both registries, variables, and files that those name.
 
-    An address with a password is not among the variables. The files are the certificates that this process is told to trust.
+    An address with a password is not among the variables. The files are the certificates that this process trusts.
 
     Raises:
         InvalidPolicy: a registry cannot be used.

@@ -25,7 +25,7 @@ from skillyard.execution.run import SkillOutcome, infer_format
 from skillyard.network import guarded_request
 from skillyard.network.hosts import ANY_HOST, MalformedHost, permits, read_destination, read_rules
 from skillyard.plain_json import read_json
-from skillyard.sandbox.environment import redact
+from skillyard.sandbox.run_environment import redact
 from skillyard.settings_reader import Setting, Settings, SettingsReader, table_of, text, texts
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class SecretGrants:
         return any(_NAME.search(text) for text in texts)
 
     def redacted(self, value: object) -> object:
-        """`value` without the values that were handed out, wherever in it they stand; keys included."""
+        """`value` without the values that were handed out, at any place in it; keys included."""
         if not self._used:
             return value
         if isinstance(value, str):

@@ -25,6 +25,7 @@ MOST_STEPS: Final = 500
 LONGEST_MS: Final = 10**12
 _SLOW_MS: Final = 1_000
 _HIDDEN: Final = wire(hidden=True)
+_IF_GIVEN: Final = wire(omit_none=True)  # an empty text is one that the skill gave
 _PLAIN: Final = wire(write=lambda value: value)  # it is JSON already, and may be large
 
 
@@ -37,13 +38,8 @@ class StepTrace(WireForm, camel_case=True):
     input: object = field(default=None, metadata=_PLAIN)
     output: Any = field(default=None, metadata=_PLAIN)
     duration: float = 0.0
-    error: object = None
-    timestamp: object = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Without an error and a time where there is none; an empty text is one that the skill gave."""
-        form = WireForm.to_dict(self)
-        return {key: value for key, value in form.items() if key not in ("error", "timestamp") or value is not None}
+    error: object = field(default=None, metadata=_IF_GIVEN)
+    timestamp: object = field(default=None, metadata=_IF_GIVEN)
 
 
 def read_steps(value: object) -> tuple[tuple[StepTrace, ...], tuple[str, ...]]:
@@ -218,7 +214,7 @@ class Run(WireForm):
     `isolation` names the sandbox backend, `none` when nothing was started. `contacts` has the hosts it requested, `files`
     what it wrote into the folder it worked in: into the folder of the caller, or else what is in `made`. `exit_code` is that of
     its process, `memory_usage` the most bytes of memory it used at once; both are None where nobody knows. With `cache_hit` it
-    is a cached result, with the steps, limits and sandbox it came of.
+    is a cached result, with the steps, limits and sandbox of the run that made it.
     """
 
     run_id: str

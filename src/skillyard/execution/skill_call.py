@@ -67,7 +67,7 @@ def find_problems(schema: dict[str, object], value: object) -> tuple[str, ...]:
     import jsonschema_rs  # a native module that only a run with a schema needs
 
     try:
-        # Patterns are matched in linear time: a schema is a stranger's, and so is the value.
+        # Patterns are matched in linear time: a schema is untrusted, and so is the value.
         validator = jsonschema_rs.validator_for(schema, retriever=_no_fetching, pattern_options=jsonschema_rs.RegexOptions())
         problems = []
         for error in validator.iter_errors(value):

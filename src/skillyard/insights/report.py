@@ -1,4 +1,4 @@
-"""The report: what became of skills in a span of days, by skill, version, agent, caller, interface or model, and its prices.
+"""The report: usage of skills in a span of days, by skill, version, agent, caller, interface or model, and its prices.
 
 Prices are the user's settings: `[insights.prices]` with `"openai:gpt-5" = { input = 1.25, output = 10 }`.
 
@@ -8,7 +8,7 @@ few runs is exact, because those are read themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import chain
@@ -16,7 +16,7 @@ from math import ceil, isfinite
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_args
 
-from sqlalchemy import func, literal, select
+from sqlalchemy import func, literal, select, tuple_
 
 from skillyard.database import USAGE_BUCKETS, USAGE_MEASURES, runs, usage_by_dimension, usage_totals
 from skillyard.errors import InvalidInput
@@ -36,6 +36,7 @@ Dimension = Literal["skill", "version", "agent", "caller", "interface", "model"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
 UsagePeriod = Literal["day", "week", "all"]
 MOST_DAYS: Final = 366
+_LONG: Final = 45
 _SINCE_EPOCH: Final = date(1970, 1, 1).toordinal()
 _BUCKETS: Final = tuple(f"took_{number}" for number in range(USAGE_BUCKETS))
 _NAMES: Final = (*USAGE_MEASURES, *_BUCKETS)
@@ -231,6 +232,11 @@ class _Span(NamedTuple):
         """How many days a period has."""
         return (self.starts[1] - self.starts[0]).days if len(self.starts) > 1 else MOST_DAYS
 
+    @property
+    def is_long(self) -> bool:
+        """Whether reading all days key by key, in an index that has them in this order, is quicker than sorting its own."""
+        return (self.until - self.since).days >= _LONG
+
     def position(self, day: ColumnElement[int]) -> ColumnElement[int]:
         """The number of the period in which a day is, from 0; numbers in the text, so that it can be grouped by."""
         first = self.starts[0].toordinal() - _SINCE_EPOCH
@@ -278,9 +284,8 @@ class _ReportRows(NamedTuple):
         table = self.table
         use = func.sum(table.runs + table.loaded + table.turns)
         by = [self.key, self.skill] if self.table is usage_by_dimension.c else [self.key]
-        query = (
-            select(self.key.label("key"), self.skill.label("skill_id")).where(span.holds(table.day), *self.where).group_by(*by)
-        )
+        query = select(self.key.label("key"), self.skill.label("skill_id")).group_by(*by)
+        query = query.where(span.holds(table.day + 0 if span.is_long else table.day), *self.where)
         if unused:
             use = func.sum(table.offered)
             query = query.having(use > 0, func.sum(table.loaded + table.followed + table.runs) == 0)
@@ -326,7 +331,7 @@ def _measure_few(
                 few[key].add_time(span.position_of(row.moment), row.duration_ms)
 
 
-def _times(by: Dimension | None, span: _Span, keys: Iterable[_Key], skill: str | None) -> Select[Any]:
+def _times(by: Dimension | None, span: _Span, keys: Collection[_Key], skill: str | None) -> Select[Any]:
     """How long the runs of a span took that `count_usage` puts into buckets, those of these keys."""
     moment = func.coalesce(runs.c.finished_at, runs.c.created_at)
     begin, end = (datetime.combine(day, time.min, UTC) for day in (span.since, span.until + timedelta(days=1)))
@@ -341,6 +346,9 @@ def _times(by: Dimension | None, span: _Span, keys: Iterable[_Key], skill: str |
         key = runs.c["skill_id" if by == "skill" else by]
         names = {name for name, _ in keys}
         conditions.append(key.in_(names) | key.is_(None) if "" in names else key.in_(names))
+        if by == "version":  # of many skills there is a version 1.0.0: the skill leads to its few runs
+            conditions.append(runs.c.skill_id.in_({of for _, of in keys}))
+            conditions.append(tuple_(func.coalesce(key, ""), runs.c.skill_id).in_(keys))
     if skill is not None:
         conditions.append(runs.c.skill_id == skill)
     return select(key.label("key"), runs.c.skill_id, runs.c.duration_ms, moment.label("moment")).where(*conditions)

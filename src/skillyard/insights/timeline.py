@@ -165,6 +165,11 @@ class _TurnReading:
         call, took = event["id"], int(event.get("duration_ms") or 0)
         known, tool = self._calls.pop(call, (self._at, event["tool"]))
         begin = max(known, self._moment(event) - took) if event.get("at") else known
+        run = self._runs.get(event.get("run") or "")
+        inside = [] if run is None else _run_spans(run, self._began, self._ended, depth=1)
+        if inside and inside[0].begin_ms < begin:  # a result may be recorded some time after it was there
+            earlier = max(known, inside[0].begin_ms)
+            begin, took = earlier, took + begin - earlier
         code = event.get("code")
         state: SpanState = "ok" if event["ok"] else "refused" if code in _REFUSED else "failed"
         if call in self._waits:
@@ -175,9 +180,7 @@ class _TurnReading:
             "tool", tool, state, begin, took, 0, code, tokens=int(event.get("tokens") or 0), call=call,
             skill=event.get("skill"), run=event.get("run"),
         ))  # fmt: skip
-        run = self._runs.get(event.get("run") or "")
-        if run is not None:
-            yield from _run_spans(run, self._began, self._ended, depth=1)
+        yield from inside
 
     def _until(self, span: TimelineSpan) -> TimelineSpan:
         self._at = span.end_ms

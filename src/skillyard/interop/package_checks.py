@@ -213,7 +213,7 @@ def _differing(folder: Path) -> list[str]:
 
 
 def check_protocol_compatibility(manifest: Mapping[str, object], *, has_skill_md: bool = True) -> ProtocolCompatibility:
-    """Which protocols a manifest can be offered in; a package without a SKILL.md is told by `has_skill_md=False`.
+    """Which protocols a manifest can be offered in; `has_skill_md=False` says that the package has no SKILL.md.
 
     Codex wants a SKILL.md and its fields, `description` among them; that is not what Semibot wants.
     """
@@ -386,7 +386,7 @@ class _ClientRules:
 
     `reads` is how much of improper YAML it recovers: nothing, what one more pair of quotes makes proper, each line by itself;
     or it shows a skill whatever its header is. Without a name it is left out, or the folder names it (`unnamed`); without a
-    description it is left out, or its title or first paragraph stands in, or nothing (`undescribed`). `names` is a pattern of
+    description it is left out, or its title or first paragraph replaces it, or nothing (`undescribed`). `names` is a pattern of
     the names it takes, with words for it; `over` the length of a description that keeps a skill out, `cut` what is shown of
     one; `unsafe` characters of a name become dashes. `manual`: it keeps from the model what is only for the user; `by_folder`:
     a skill is called as its folder, which with `same_folder` is its name; `names_alone`: descriptions are not shown;
@@ -465,7 +465,7 @@ def _load(client: ClientName, skill: _Skill) -> ClientCompatibility:
     elif not description and rules.undescribed != "nothing":
         description = _stand_in(rules, skill.document.body)
         what = "title or first line" if rules.undescribed == "title" else "first paragraph"
-        notes.append(f"it has no description: the {what} stands in for it")
+        notes.append(f"it has no description: the {what} is used instead")
     if rules.over and len(description) > rules.over:
         problems.append(f"the description has {len(description)} characters, at most {rules.over} are allowed")
     if rules.cut and len(description) > rules.cut:

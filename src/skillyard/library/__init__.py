@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skillyard.library.catalog import Catalog
+from skillyard.library.library_catalog import Catalog
 
 __all__ = ["Catalog"]

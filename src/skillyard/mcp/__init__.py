@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from skillyard.mcp.server import ToolUse
+    from skillyard.mcp.mcp_server import ToolUse
     from skillyard.mcp.stdio import serve_stdio
     from skillyard.mcp.transports import McpHttpApp
 
@@ -20,7 +20,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "stdio": ("serve_stdio",),
-        "server": ("ToolUse",),
+        "mcp_server": ("ToolUse",),
         "transports": ("McpHttpApp",),
     },
 )

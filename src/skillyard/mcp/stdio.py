@@ -81,7 +81,7 @@ class EarlyMessages:
         try:
             listed = {"tools": listed_tools(tools.definitions("mcp", abp_tools=True), prefix)}
         except SkillyardError:
-            return  # the SDK is told the same, and reports it
+            return  # the SDK gets the same bytes, and reports it
         with _imported_beside() as ready, suppress(OSError, ValueError):
             while ready not in (readable := select.select([0, ready], [], [])[0]) and readable:
                 if not (line := _read_line()):

@@ -32,14 +32,14 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from starlette.datastructures import Headers
 
-from skillyard.mcp.server import create_server, use_of_nobody
+from skillyard.mcp.mcp_server import create_server, use_of_nobody
 from skillyard.tools import SkillTools
 
 if TYPE_CHECKING:
     from anyio.abc import ObjectReceiveStream, ObjectSendStream
     from starlette.types import Message, Receive, Scope, Send
 
-    from skillyard.mcp.server import SkillServer, ToolUses
+    from skillyard.mcp.mcp_server import SkillServer, ToolUses
     from skillyard.workspace import Workspace
 
     Read = SessionMessage | Exception

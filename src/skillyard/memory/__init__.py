@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
-from skillyard.memory.model import (
+from skillyard.memory.memory_service import (
     OWNERS,
     TYPES,
     Memory,

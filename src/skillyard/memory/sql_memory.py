@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, or
 
 from skillyard.database import matching_any_word, memories, memory_tags
 from skillyard.errors import InvalidInput, RecordExists
-from skillyard.memory.model import Memory, MemoryMatch, Owner, validate_memory
+from skillyard.memory.memory_service import Memory, MemoryMatch, Owner, validate_memory
 
 if TYPE_CHECKING:
     from skillyard.database import Database

@@ -13,7 +13,14 @@ from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.offload.helper import report_progress
-    from skillyard.offload.pool import HelperPool, WorkLimits, WorkOutcome, observe_helpers, run_in_helper, run_in_helper_async
+    from skillyard.offload.helper_pool import (
+        HelperPool,
+        WorkLimits,
+        WorkOutcome,
+        observe_helpers,
+        run_in_helper,
+        run_in_helper_async,
+    )
 
 __all__ = [
     "HelperPool",
@@ -31,6 +38,6 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "helper": ("report_progress",),
-        "pool": ("HelperPool", "WorkLimits", "WorkOutcome", "observe_helpers", "run_in_helper", "run_in_helper_async"),
+        "helper_pool": ("HelperPool", "WorkLimits", "WorkOutcome", "observe_helpers", "run_in_helper", "run_in_helper_async"),
     },
 )

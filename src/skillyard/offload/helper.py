@@ -1,4 +1,4 @@
-"""The program of a helper process: it reads one call after another from a pipe and writes what came of each.
+"""The program of a helper process: it reads one call after another from a pipe and writes the result of each.
 
 It is a fresh interpreter, so that nothing of the caller's program is imported or run again; it imports what a call names. It
 ends when its parent does: idle, because the pipe ends; at work, because the kernel ends it (`PR_SET_PDEATHSIG`) and because

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from skillyard.packages.archive_entries import PackageLimits
     from skillyard.packages.archive_writer import (
         IGNORED,
         Package,
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
         tree_size,
         verify_tree,
     )
-    from skillyard.packages.entries import PackageLimits
     from skillyard.packages.extraction import ArchiveFormat, Extracted, FoundSkill, choose_skills, extract, find_skills, sniff
-    from skillyard.packages.source import Origin, Source, SourceKind, resolve, shown_address, without_secrets
-    from skillyard.packages.store import LocalStore, PackageCopyReport, S3Store, Store, copy_packages, open_store
+    from skillyard.packages.package_source import Origin, Source, SourceKind, resolve, shown_address, without_secrets
+    from skillyard.packages.package_store import LocalStore, PackageCopyReport, S3Store, Store, copy_packages, open_store
     from skillyard.packages.tree_diff import FileDifference, FolderDifference, compare_trees
 
 __all__ = [
@@ -103,10 +103,10 @@ __getattr__, __dir__ = lazy_exports(
             "tree_size",
             "verify_tree",
         ),
-        "entries": ("PackageLimits",),
+        "archive_entries": ("PackageLimits",),
         "extraction": ("ArchiveFormat", "Extracted", "FoundSkill", "choose_skills", "extract", "find_skills", "sniff"),
-        "source": ("Origin", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
-        "store": ("LocalStore", "PackageCopyReport", "S3Store", "Store", "copy_packages", "open_store"),
+        "package_source": ("Origin", "Source", "SourceKind", "resolve", "shown_address", "without_secrets"),
+        "package_store": ("LocalStore", "PackageCopyReport", "S3Store", "Store", "copy_packages", "open_store"),
         "tree_diff": ("FileDifference", "FolderDifference", "compare_trees"),
     },
 )

@@ -28,8 +28,7 @@ from skillyard.errors import (
     TooManyFiles,
     UnsafePath,
 )
-from skillyard.packages.digest import EntryKind, TreeEntry, digest_of, digest_of_entries, tree_entries
-from skillyard.packages.entries import (
+from skillyard.packages.archive_entries import (
     EntryNames,
     PackageLimits,
     check_total,
@@ -38,6 +37,7 @@ from skillyard.packages.entries import (
     quoted_name,
     safe_name,
 )
+from skillyard.packages.digest import EntryKind, TreeEntry, digest_of, digest_of_entries, tree_entries
 from skillyard.paths import read_inside, slug
 from skillyard.text import limit_words
 

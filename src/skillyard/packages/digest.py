@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, cast, get_args
 
 from skillyard.errors import DigestMismatch, InvalidInput, SignatureInvalid
-from skillyard.packages.entries import PackageLimits
+from skillyard.packages.archive_entries import PackageLimits
 from skillyard.paths import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_reserved
 from skillyard.times import utc_now, utc_text
 from skillyard.wire import WireForm

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from skillyard.errors import ArchiveTooLarge, FileProblem, MalformedArchive, NoSkillInside
+from skillyard.packages.archive_entries import PackageLimits
 from skillyard.packages.digest import tree_digest
-from skillyard.packages.entries import PackageLimits
 from skillyard.paths import CLOEXEC, NONBLOCK, is_regular
 from skillyard.text import limit_words
 
@@ -70,7 +70,7 @@ def extract(archive: str | os.PathLike[str], staging: str | os.PathLike[str], li
 
 
 def _extract(source: int, name: str, staging: str | os.PathLike[str], limits: PackageLimits) -> Extracted:
-    from skillyard.packages.entries import new_staging
+    from skillyard.packages.archive_entries import new_staging
     from skillyard.packages.tar_reader import extract_tar
     from skillyard.packages.zip_reader import extract_zip
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed
-from skillyard.packages.entries import (
+from skillyard.packages.archive_entries import (
     REPACK_HINT,
     PackageLimits,
     TreeWriter,

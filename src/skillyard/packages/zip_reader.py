@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Final
 
 from skillyard.errors import ArchiveTooLarge, LinkNotAllowed, MalformedArchive, SpecialNotAllowed
-from skillyard.packages.entries import (
+from skillyard.packages.archive_entries import (
     REPACK_HINT,
     PackageLimits,
     TreeWriter,

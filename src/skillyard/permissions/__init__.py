@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from skillyard.permissions.approval_store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
     from skillyard.permissions.approvals import (
         ApprovalAnswer,
         ApprovalRequest,
@@ -39,9 +40,8 @@ if TYPE_CHECKING:
         unusable_skill,
     )
     from skillyard.permissions.origins import InstalledOrigins, OriginLookup
-    from skillyard.permissions.rules import PermissionRuling, Rules, without_denied
+    from skillyard.permissions.permission_rules import PermissionRuling, Rules, without_denied
     from skillyard.permissions.sql_tables import SqlSessionApprovals
-    from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
     from skillyard.permissions.tool_rules import (
         SKILL_TOOL_NAMES,
         WORKSPACE_TOOL_NAMES,
@@ -140,13 +140,13 @@ __getattr__, __dir__ = lazy_exports(
             "InstalledOrigins",
             "OriginLookup",
         ),
-        "rules": (
+        "permission_rules": (
             "PermissionRuling",
             "Rules",
             "without_denied",
         ),
         "sql_tables": ("SqlSessionApprovals",),
-        "store": (
+        "approval_store": (
             "ApprovalRecord",
             "ApprovalStore",
             "MemoryApprovalStore",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from skillyard.document import DESCRIPTION_LIMIT
 from skillyard.errors import ApprovalRejected, InvalidInput
-from skillyard.permissions.store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
+from skillyard.permissions.approval_store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
 from skillyard.text import LABEL_LIMIT, is_label, shorten, single_line
 from skillyard.times import utc_now
 from skillyard.wire import WireForm, wire
@@ -158,7 +158,7 @@ class Approvals:
     ) -> str:
         """The digest of `skill` when, with exactly that content, it may be used in `session`; asks when it is not approved.
 
-        `reason` is told to who is asked.
+        `reason` is shown to the person who is asked.
 
         Raises:
             ApprovalRejected: the answer was no, nobody can be asked, or the skill keeps changing.

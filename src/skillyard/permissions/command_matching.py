@@ -18,7 +18,7 @@ from typing import Final, Literal, Self
 
 from skillyard.permissions.command_line import CommandStep
 from skillyard.permissions.opaque_commands import assigned_names
-from skillyard.permissions.rules import glob
+from skillyard.permissions.permission_rules import glob
 from skillyard.permissions.shell_script import SimpleCommand
 from skillyard.permissions.shell_words import ShellWord, word_set
 from skillyard.permissions.tool_rules import ANYTHING

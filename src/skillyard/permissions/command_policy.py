@@ -107,7 +107,7 @@ class LevelDecision(WireForm):
 class CommandRuling(WireForm, also=("allowed",)):
     """Whether a tool may be called so: `permission`, and which rule of which level decided.
 
-    `level` and `rule` are None where nobody has a rule about it, `rule` also where it is what becomes of the rest.
+    `level` and `rule` are None where no rule applies, `rule` also where the default of the list does.
     `argument` is the very command, path or address; `part` what of it the rule is about; `files` the files it names.
     `levels` are all that spoke.
     """
@@ -132,7 +132,7 @@ class CommandRuling(WireForm, also=("allowed",)):
     def sentence(self) -> str:
         """Why, in one line for people and models."""
         if self.level is None:
-            return "allowed: nobody has a rule about it"
+            return "allowed: no rule applies"
         plain = "this rule matches"  # which the name of the rule says already
         return f"{_WORDS[self.permission]} by {self.decider}" + ("" if self.reason == plain else f": {self.reason}")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill, SkillCatalog, Status
     from skillyard.permissions.approvals import Approvals, Approver
     from skillyard.permissions.command_policy import CommandPolicy, CommandRequest, CommandRuling
-    from skillyard.permissions.rules import Rules
+    from skillyard.permissions.permission_rules import Rules
     from skillyard.permissions.sql_tables import SqlSessionApprovals
 
 

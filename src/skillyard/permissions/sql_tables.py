@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import ColumnElement, delete, select
 
 from skillyard.database import approvals, insert_or_update, session_approvals
-from skillyard.permissions.store import ApprovalRecord
+from skillyard.permissions.approval_store import ApprovalRecord
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 from skillyard.catalog import Permission
 from skillyard.errors import InvalidInput
-from skillyard.permissions.rules import glob, matches
+from skillyard.permissions.permission_rules import glob, matches
 from skillyard.text import nearest, quoted
 
 _ODD_IN_ADDRESS: Final = re.compile(r"[\\\s\x00-\x1f\x7f]")

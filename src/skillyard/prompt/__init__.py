@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skillyard.prompt.budget import Index, Omission
-from skillyard.prompt.entry import Stage, count_tokens, describe_skill, disclosure_stage
-from skillyard.prompt.index import IndexOptions, append_index, build_index, entry_costs, usage_guidance, write_index
+from skillyard.prompt.index_entry import Stage, count_tokens, describe_skill, disclosure_stage
+from skillyard.prompt.prompt_index import IndexOptions, append_index, build_index, entry_costs, usage_guidance, write_index
 from skillyard.prompt.styles import Style
 
 __all__ = [

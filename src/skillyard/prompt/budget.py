@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn, TypeGuard
 
 from skillyard.errors import InvalidInput
-from skillyard.prompt.entry import BARE, WHOLE, IndexEntry, count_tokens
+from skillyard.prompt.index_entry import BARE, WHOLE, IndexEntry, count_tokens
 from skillyard.prompt.styles import is_style
 from skillyard.wire import WireForm
 

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, TypeGuard
 
 from skillyard.errors import ExtensionFailed, InvalidInput
 from skillyard.extensions import Extension, Extensions
-from skillyard.prompt.entry import FIELD_LIMIT, Field, IndexEntry, Piece, ShownSkill, cut_list
 from skillyard.prompt.fence import markers, steady_nonce, without_markers
+from skillyard.prompt.index_entry import FIELD_LIMIT, Field, IndexEntry, Piece, ShownSkill, cut_list
 from skillyard.text import escape_xml
 
 Style = Literal["awareness", "direct", "tool", "xml-index", "section", "compact"]
@@ -235,7 +235,7 @@ def _form_of_extension(extension: Extension) -> StyleForm:
             bare = f"{before:s}{after:s}"
         except ExtensionFailed:
             raise
-        except Exception as error:  # whatever a stranger's code raises
+        except Exception as error:  # whatever the code of a plug-in raises
             raise extension.failed(error) from error
         return IndexEntry(shown.skill.id, bare, lambda: (before, _description(shown, before="", after=""), after))
 

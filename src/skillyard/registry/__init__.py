@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 from skillyard.lazy_exports import lazy_exports
 from skillyard.registry.candidate import Scanner, ScannerFinding
 from skillyard.registry.install_pipeline import InstallRefusal, SkillInspection
-from skillyard.registry.model import (
+from skillyard.registry.package_cache import skill_with_content, version_skill, version_with_content
+from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
+from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
+from skillyard.registry.registry import Registry
+from skillyard.registry.registry_values import (
     PINNED,
     AgreeReplacement,
     Consent,
@@ -32,17 +36,13 @@ from skillyard.registry.model import (
     SourceReplacement,
     check_edits,
 )
-from skillyard.registry.package_cache import skill_with_content, version_skill, version_with_content
-from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
-from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
-from skillyard.registry.registry import Registry
 from skillyard.registry.requirements import DependencyTree, Need, locked_versions
 from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
 from skillyard.registry.version_files import BackfillReport, KeptLinkState
 from skillyard.registry.version_store import new_operation_id, subscribe_operations
 
 if TYPE_CHECKING:
-    from skillyard.registry.records import LATEST, PopularityCounts, check_tag
+    from skillyard.registry.registry_records import LATEST, PopularityCounts, check_tag
 
 __all__ = [
     "LATEST",
@@ -95,4 +95,4 @@ __all__ = [
     "version_with_content",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"records": ("LATEST", "PopularityCounts", "check_tag")})
+__getattr__, __dir__ = lazy_exports(__name__, {"registry_records": ("LATEST", "PopularityCounts", "check_tag")})

@@ -48,7 +48,7 @@ class AgentFolders:
         return self._links.follow(lambda link: away if link.skill_id == skill_id else None, forget=forget)
 
     def follow_skill(self, skill: Skill) -> tuple[LinkReport, ...]:
-        """Bring the folders to what is wanted of a skill now, installed or not."""
+        """Bring the folders to the state of a skill now, installed or not."""
         if skill.source == _INSTALLED:
             return self.follow(skill.slug)
         kept_out = load_settings(self._data).kept_out(skill.source, skill.slug, skill.root.path)

@@ -35,8 +35,8 @@ from skillyard.packages import (
     verify_tree,
 )
 from skillyard.packages.model_signature import OMS_FILE, PinnedKey, verify_model
-from skillyard.registry.model import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.powers import POWER_LISTS, Powers, read_powers
+from skillyard.registry.registry_values import AgreeReplacement, Consent, FetchedTree, Progress
 from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, folder_hash
 from skillyard.settings_reader import Settings, SettingsReader, texts
 from skillyard.text import single_line
@@ -91,7 +91,7 @@ class Candidate:
     warnings: tuple[str, ...] = ()
     findings: tuple[Mapping[str, object], ...] = ()
     required_by: tuple[str, ...] = ()
-    """Why it comes along, where nobody named it: `NAME requires TEXT`, one for each who asks for it."""
+    """Why it is installed as a dependency: `NAME requires TEXT`, one for each skill that requires it."""
     links: tuple[KeptLink, ...] = ()
     """What its text tells to fetch, where that was looked at; `link_contents` are the bytes by SHA-256."""
     link_contents: Mapping[str, bytes] = field(default_factory=dict)
@@ -165,8 +165,8 @@ def with_mirrored_links(candidate: Candidate, fetched: FetchedTree) -> Candidate
     links, contents = fetched.links.get(candidate.skill_id, ((), {}))
     if not links:
         return candidate
-    told = {link.address for link in find_late_links(candidate.tree)}
-    kept = tuple(one for one in links if one.address in told)
+    addresses = {link.address for link in find_late_links(candidate.tree)}
+    kept = tuple(one for one in links if one.address in addresses)
     named = {one.sha256: contents[one.sha256] for one in kept if one.sha256}
     return replace(candidate, links=kept, link_contents=named)
 

@@ -1,4 +1,4 @@
-"""Which skills come along with those that are to be installed, because these require them, and where they come from.
+"""Which dependencies are installed with skills, because these require them, and where they come from.
 
 A skill that is required is looked for among the installed skills, in the catalog of the caller, in the source that is installed
 from, beside it, and on the servers that one is logged in to, in this order: what is there already and fits is left as it is.
@@ -19,15 +19,15 @@ from skillyard.errors import DependencyConflict, DependencyCycle, FileProblem, N
 from skillyard.packages import FoundSkill, PackageLimits, Source, find_skills
 from skillyard.paths import slug
 from skillyard.registry.candidate import Candidate, staged_candidate
-from skillyard.registry.model import ComesAlong, FetchedTree
+from skillyard.registry.registry_values import ComesAlong, FetchedTree
 from skillyard.registry.requirements import VersionRequirement, cycles, parse_requirement, requirements_of
 from skillyard.registry.source_fetcher import SourceFetcher
 from skillyard.registry.upgrade_checks import shown_origin, shown_source
 
 if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorIndex
-    from skillyard.registry.model import Fetcher, InstalledSkill
     from skillyard.registry.record_queries import RecordReader
+    from skillyard.registry.registry_values import Fetcher, InstalledSkill
 
 _ROUNDS: Final = 500
 _MOST_FETCHES: Final = 32  # in one search: each may be a whole repository
@@ -94,7 +94,7 @@ Shelf = Callable[[str], Iterable[Offer]]
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What comes along: each offer with what asks for it; `problems` are places that could not be looked at."""
+    """The dependencies: each offer with what requires it; `problems` are places that could not be looked at."""
 
     added: tuple[tuple[Offer, tuple[Wanted, ...]], ...]
     problems: tuple[str, ...] = ()
@@ -295,7 +295,7 @@ class AskedFrom:
 
 @dataclass(frozen=True, slots=True)
 class DependencyFinder:
-    """Finds what comes along; `others` are the skills of the caller's catalog that are not installed, by name."""
+    """Finds dependencies; `others` are the skills of the caller's catalog that are not installed, by name."""
 
     records: RecordReader
     fetcher: Fetcher
@@ -303,7 +303,7 @@ class DependencyFinder:
     others: Callable[[], Versions] = dict
 
     def bring(self, asked: AskedFrom) -> tuple[list[tuple[Candidate, str]], tuple[str, ...]]:
-        """What comes along with candidates, each with the name of its folder, and where it was not looked for.
+        """The dependencies of candidates, each with the name of its folder, and where it was not looked for.
 
         Raises:
             DependencyConflict, DependencyCycle: as `resolve_dependencies`.

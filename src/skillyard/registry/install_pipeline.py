@@ -42,7 +42,8 @@ from skillyard.registry.candidate import (
     staged_candidate,
 )
 from skillyard.registry.dependencies import AskedFrom, DependencyFinder, DependencyPreview
-from skillyard.registry.model import (
+from skillyard.registry.powers import installed_powers
+from skillyard.registry.registry_values import (
     ComesAlong,
     Fetcher,
     InstallReport,
@@ -50,7 +51,6 @@ from skillyard.registry.model import (
     ResultStatus,
     deprecated_version,
 )
-from skillyard.registry.powers import installed_powers
 from skillyard.registry.requirements import without_skills
 from skillyard.registry.source_host_policy import KEPT_KINDS
 from skillyard.registry.upgrade_checks import (
@@ -84,9 +84,9 @@ if TYPE_CHECKING:
     from skillyard.catalog.skill_files import SkillFile
     from skillyard.document import Diagnostic
     from skillyard.interop import ClientCompatibility
-    from skillyard.registry.model import SkillVersion
     from skillyard.registry.powers import PowerChange, Powers
-    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.registry_records import RegistryRecords
+    from skillyard.registry.registry_values import SkillVersion
     from skillyard.registry.source_host_policy import LinkFetcher
     from skillyard.registry.version_store import OpenLog, Operations, RunningOperation, VersionStore
 
@@ -110,7 +110,7 @@ class InstallPipeline:
     links: LinkFetcher | None = None
     """Fetches what skills tell to fetch, where the user wants that."""
     dependencies: DependencyFinder | None = None
-    """Finds what comes along with what is installed; None: nothing does."""
+    """Finds the dependencies of what is installed; None: no dependencies are installed."""
 
     def install(self, request: InstallRequest) -> InstallReport:
         """Carry out a request; all skills are fetched, checked and agreed to before the first is installed.
@@ -186,7 +186,7 @@ class InstallPipeline:
         pairs: list[tuple[Candidate, str]],
         asked: AskedFrom,
     ) -> list[tuple[Candidate, str]]:
-        """The candidates, and behind them what comes along because they require it.
+        """The candidates, and behind them the dependencies that they require.
 
         Raises:
             DependencyConflict, DependencyCycle: as `DependencyFinder.bring`.

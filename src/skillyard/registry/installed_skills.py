@@ -20,7 +20,8 @@ from skillyard.errors import (
     VersionNotFound,
     VersionUnusable,
 )
-from skillyard.registry.model import (
+from skillyard.registry.powers import installed_powers
+from skillyard.registry.registry_values import (
     PINNED,
     PUBLISHER,
     ApprovalState,
@@ -35,7 +36,6 @@ from skillyard.registry.model import (
     VersionApproval,
     deprecated_version,
 )
-from skillyard.registry.powers import installed_powers
 from skillyard.registry.requirements import installed_skill_problems
 from skillyard.registry.upgrade_checks import THEIRS, edited_version, named_version, rollback_target
 from skillyard.registry.version_files import discard_version, prune_versions, recover, refuse_local_edits, settling
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorSource
     from skillyard.registry.powers import Powers
-    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.registry_records import RegistryRecords
     from skillyard.registry.version_store import OpenLog, RunningOperation
 
 
@@ -80,7 +80,7 @@ class RegistryStorage:
 
     def _open_records(self) -> RegistryRecords:
         from skillyard.database import Database  # half a second
-        from skillyard.registry.records import RegistryRecords
+        from skillyard.registry.registry_records import RegistryRecords
 
         return RegistryRecords(Database.open(self._data, self._url), self._actor)
 
@@ -482,7 +482,7 @@ class VersionApprovals:
         return self._pinned(chosen.skill_id) != current and names.index(chosen.version) < names.index(current)
 
     def _pinned(self, skill_id: str) -> str | None:
-        from skillyard.registry.records import VersionTags
+        from skillyard.registry.registry_records import VersionTags
 
         return VersionTags(self._storage.records.database).of(skill_id).get(PINNED)
 

@@ -40,7 +40,7 @@ from skillyard.packages import (
     tree_digest,
 )
 from skillyard.packages.digest import check_content, digest_hex
-from skillyard.registry.model import FetchedTree
+from skillyard.registry.registry_values import FetchedTree
 from skillyard.registry.requirements import parse_requirement, version_key
 from skillyard.text import single_line
 from skillyard.wire import WireForm, wire
@@ -60,6 +60,8 @@ _MOST_LINKS: Final = 200
 _LARGEST_LINK: Final = 1024 * 1024
 _LARGEST: Final = 1 << 40  # bytes of a package: what is fetched has limits of its own
 
+_IF_KNOWN: Final = wire(omit_none=True)
+
 
 @dataclass(frozen=True, slots=True)
 class MirroredVersion(WireForm, camel_case=True, times="full"):
@@ -75,13 +77,13 @@ class MirroredVersion(WireForm, camel_case=True, times="full"):
     package: str
     size: int
     installed_at: datetime
-    declared_version: str | None = None
-    signer: str | None = None
-    deprecated: str | None = None
-    yanked: str | None = None
-    label: str | None = None
-    withdrawn_at: datetime | None = None
-    withdrawn_by: str | None = None
+    declared_version: str | None = field(default=None, metadata=_IF_KNOWN)
+    signer: str | None = field(default=None, metadata=_IF_KNOWN)
+    deprecated: str | None = field(default=None, metadata=_IF_KNOWN)
+    yanked: str | None = field(default=None, metadata=_IF_KNOWN)
+    label: str | None = field(default=None, metadata=_IF_KNOWN)
+    withdrawn_at: datetime | None = field(default=None, metadata=_IF_KNOWN)
+    withdrawn_by: str | None = field(default=None, metadata=_IF_KNOWN)
     links: tuple[KeptLink, ...] = field(default=(), metadata=wire(omit_empty=True))
     """What is kept of the addresses that it tells to fetch; the mirror holds the contents by their SHA-256, as packages."""
 
@@ -103,10 +105,6 @@ class MirroredVersion(WireForm, camel_case=True, times="full"):
     def fits(self, name: str) -> bool:
         """Whether a person may mean it by `name`: what its publisher calls it, or a range in which that is."""
         return name in (self.called, self.declared_version) or parse_requirement(f"it@{name}").holds(self.called)
-
-    def to_dict(self) -> dict[str, object]:
-        """The version as it is in the list; unknown fields are left out."""
-        return {name: value for name, value in WireForm.to_dict(self).items() if value is not None}
 
     @classmethod
     def read(cls, shape: Mapping[str, object]) -> Self:

@@ -29,10 +29,9 @@ from skillyard.packages import (
     sniff,
     tree_entries,
 )
+from skillyard.packages.archive_entries import new_staging, safe_name
 from skillyard.packages.digest import digest_hex
-from skillyard.packages.entries import new_staging, safe_name
 from skillyard.paths import is_inside, safe_relative
-from skillyard.registry.model import FetchedTree
 from skillyard.registry.oci_registry import (
     INDEX_TYPES,
     MANIFEST_TYPES,
@@ -42,6 +41,7 @@ from skillyard.registry.oci_registry import (
     find_credentials,
     is_digest,
 )
+from skillyard.registry.registry_values import FetchedTree
 from skillyard.text import limit_words, single_line
 from skillyard.wire import WireForm
 

@@ -24,7 +24,7 @@ from skillyard.registry.version_store import ensure_real_folder, set_usual_modes
 if TYPE_CHECKING:
     from skillyard.catalog import Skill, SkillCatalog
     from skillyard.permissions import PermissionGate
-    from skillyard.registry.model import SkillVersion
+    from skillyard.registry.registry_values import SkillVersion
 
 
 _FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC

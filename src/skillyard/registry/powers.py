@@ -139,9 +139,9 @@ class Powers(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class PowerChange(WireForm, also=("consent",)):
-    """An update that widens what a skill may do, or one that comes along: `widened` has one sentence for each added power.
+    """An update that widens what a skill may do, or a dependency: `widened` has one sentence for each added power.
 
-    `required_by` says of one that comes along who asks for it, `source` where it comes from.
+    `required_by` says of a dependency which skills require it, `source` where it comes from.
     """
 
     skill_id: str
@@ -154,7 +154,7 @@ class PowerChange(WireForm, also=("consent",)):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Why it comes along, where it does, and what it may do more."""
+        """Why it is installed as a dependency, where it is one, and what it may do more."""
         return (*(f"comes along: {reason}" for reason in self.required_by), *self.widened)
 
     @property

@@ -27,8 +27,8 @@ from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, SkillsLock, folder_
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import InstallOptions, OperationResult
     from skillyard.registry.registry import Registry
+    from skillyard.registry.registry_values import InstallOptions, OperationResult
 
 
 LOCK_FILE: Final = "skillyard.lock"
@@ -197,12 +197,12 @@ class ProjectLock:
         with _locked_folder(self.folder):
             if locked := {name: entry for name, entry in entries.items() if begin or name in own}:
                 self._write(locked)
-            told = {
+            foreign_entries = {
                 one.skill_id: (one.name, {key: str(value) for key, value in one.origin.items()}, trees[one.skill_id])
                 for one in results
                 if one.skill_id in entries and (begin or one.skill_id in foreign)
             }
-            return self._foreign.write(told) if told and self._foreign.exists() else ()
+            return self._foreign.write(foreign_entries) if foreign_entries and self._foreign.exists() else ()
 
     def states(self, registry: Registry) -> tuple[LockState, ...]:
         """How each locked skill is installed; the files are measured, so that edits show."""

@@ -16,7 +16,7 @@ from skillyard.database import (
     skill_versions,
     version_approvals,
 )
-from skillyard.registry.model import EDITABLE, InstalledSkill, InstallLog, SkillVersion, VersionApproval
+from skillyard.registry.registry_values import EDITABLE, InstalledSkill, InstallLog, SkillVersion, VersionApproval
 
 if TYPE_CHECKING:
     from skillyard.database import Database
@@ -80,7 +80,7 @@ def skill_from_row(row: RowMapping | Mapping[str, Any]) -> InstalledSkill:
 
 
 def _versions_with_approval() -> Select[Any]:
-    """The rows of `skill_versions`, with the `current_version` of the definition and what became of the approval."""
+    """The rows of `skill_versions`, with the `current_version` of the definition and the result of the approval."""
     approval = version_approvals.c
     same = and_(approval.skill_id == skill_versions.c.skill_id, approval.digest == skill_versions.c.digest)
     return (

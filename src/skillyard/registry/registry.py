@@ -37,7 +37,7 @@ from skillyard.registry.installed_skills import (
     compared_update,
     with_notice,
 )
-from skillyard.registry.model import (
+from skillyard.registry.registry_values import (
     PINNED,
     EditValue,
     Fetcher,
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from skillyard.registry.candidate import Scanner
     from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirrorSource
-    from skillyard.registry.model import SkillVersion
-    from skillyard.registry.records import Popularity, RegistryRecords, SkillOwners, VersionTags
+    from skillyard.registry.registry_records import Popularity, RegistryRecords, SkillOwners, VersionTags
+    from skillyard.registry.registry_values import SkillVersion
     from skillyard.registry.version_files import BackfillReport, KeptLinkState
 
 
@@ -185,21 +185,21 @@ class Registry:
     @property
     def popularity(self) -> Popularity:
         """Stars and counts of downloads."""
-        from skillyard.registry.records import Popularity
+        from skillyard.registry.registry_records import Popularity
 
         return Popularity(self.records.database)
 
     @property
     def owners(self) -> SkillOwners:
         """Who owns the names of skills."""
-        from skillyard.registry.records import SkillOwners
+        from skillyard.registry.registry_records import SkillOwners
 
         return SkillOwners(self.records.database)
 
     @property
     def tags(self) -> VersionTags:
         """The names that were given to versions."""
-        from skillyard.registry.records import VersionTags
+        from skillyard.registry.registry_records import VersionTags
 
         return VersionTags(self.records.database)
 
@@ -255,7 +255,7 @@ class Registry:
     ) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, checked as an installation does, without installing.
 
-        With `dependencies` it is looked for what would come along.
+        With `dependencies` the dependencies that would be installed are looked for.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.

@@ -2,7 +2,7 @@
 
 A login is the key for one server, kept in `logins.json` of Skillyard's own folder, which nobody else may read. It is sent to
 the scheme, host and port that it was made for, and to no other; redirects are not followed. What a server answers is a
-stranger's: it is read strictly, and its errors become those of the same code here.
+untrusted: it is read strictly, and its errors become those of the same code here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from skillyard.errors import (
 from skillyard.files import locked, read_limited, replace_file
 from skillyard.packages import PackageLimits
 from skillyard.plain_json import read_json
-from skillyard.registry.model import ListedApproval
+from skillyard.registry.registry_values import ListedApproval
 from skillyard.text import shorten, single_line
 from skillyard.wire import WireForm, wire
 
@@ -293,7 +293,7 @@ class RemoteServer:
         return preview if preview.current else replace(preview, gone=self._gone(skill_id))
 
     def _gone(self, skill_id: str) -> tuple[str, ...]:
-        """The newest versions of a skill of which none is current, each with what became of it; none where it is new."""
+        """The newest versions of a skill of which none is current, each with its result; none where it is new."""
         try:
             listed = self._request("GET", f"{_SKILLS}/{_word(skill_id)}/versions", b"", "application/json", _TIMEOUT_S)
         except SkillyardError as error:

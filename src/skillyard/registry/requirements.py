@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final, Literal
 from skillyard.environments import Requirements, read_requirements
 from skillyard.errors import FileProblem, SkillRequired
 from skillyard.paths import slug
-from skillyard.registry.model import SkillVersion
+from skillyard.registry.registry_values import SkillVersion
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import InstalledSkill
     from skillyard.registry.record_queries import RecordReader
+    from skillyard.registry.registry_values import InstalledSkill
 
 
 def skill_names(required: Requirements) -> tuple[str, ...]:

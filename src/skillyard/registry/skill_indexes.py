@@ -512,7 +512,7 @@ def _entries(source: Source, data: bytes) -> list[CatalogEntry]:
     if not chosen:
         names = sorted(entry.skill_id for entry in entries)
         raise NoSkillInside(
-            f"{shown_address(source.address)} leads to none of the skills that are wanted",
+            f"{shown_address(source.address)} leads to none of the requested skills",
             hint=f"it has {', '.join(names[:10]) or 'none with a manifest'}",
             candidates=names,
         )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 from skillyard.errors import ArchiveTooLarge, InvalidSource, LinkNotAllowed, NetworkFailed, SkillyardError, TooManyFiles
 from skillyard.extensions import NO_EXTENSIONS, Extensions
 from skillyard.packages import Origin, PackageLimits, Source, SourceKind, digest_of, extract, shown_address
-from skillyard.registry.model import FetchedTree, Fetcher, SkillVersion
+from skillyard.registry.registry_values import FetchedTree, Fetcher, SkillVersion
 from skillyard.registry.source_host_policy import address_of_owner, among_shared, checked_repository, repository_redirect
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class GitFetcher:
                 process.kill()
 
     def _written(self, repository: Path, blobs: list[_Blob], into: Path) -> Path:
-        from skillyard.packages.entries import new_staging
+        from skillyard.packages.archive_entries import new_staging
 
         with new_staging(into, _LIMITS) as writer, _BlobReader(self._command(repository), self._environment()) as objects:
             for blob in sorted(blobs, key=lambda blob: blob.path):

@@ -24,7 +24,7 @@ from urllib.parse import urljoin, urlsplit
 from skillyard.catalog.skill_files import KeptLink
 from skillyard.errors import InvalidInput, InvalidSource, NetworkFailed, NetworkRefused, SkillyardError
 from skillyard.packages import shown_address
-from skillyard.packages.source import SHARED_SITES
+from skillyard.packages.package_source import SHARED_SITES
 from skillyard.text import single_line
 
 if TYPE_CHECKING:

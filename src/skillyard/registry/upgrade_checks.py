@@ -26,17 +26,17 @@ from skillyard.errors import (
     VersionUnusable,
 )
 from skillyard.packages import Source, find_skills, read_signature, shown_address, tree_digest
-from skillyard.registry.model import SkillVersion, SourceReplacement
 from skillyard.registry.powers import NO_POWERS, PowerChange, installed_powers
+from skillyard.registry.registry_values import SkillVersion, SourceReplacement
 from skillyard.registry.version_files import NO_STORE_HINT
 from skillyard.settings_reader import SettingsReader
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import Candidate, InstallRequest
-    from skillyard.registry.model import AgreeReplacement, ResultStatus
     from skillyard.registry.record_queries import RecordReader
-    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.registry_records import RegistryRecords
+    from skillyard.registry.registry_values import AgreeReplacement, ResultStatus
     from skillyard.registry.version_store import VersionStore
 
 
@@ -104,7 +104,7 @@ def _without_version(name: str) -> str:
 def require_consent(
     versions: VersionStore, candidates: Sequence[Candidate], request: InstallRequest
 ) -> Mapping[str, frozenset[str]]:
-    """For each skill the sentences that were agreed to; a new skill needs no consent, unless it only comes along.
+    """For each skill the sentences that were agreed to; a new skill needs no consent, unless it is only a dependency.
 
     Raises:
         ConsentRequired: nobody was asked, or the answer was no.
@@ -118,7 +118,7 @@ def require_consent(
 
 
 def _change_to_agree(versions: VersionStore, candidate: Candidate) -> PowerChange | None:
-    """What a candidate may do beyond the current version; of one that comes along always a change, with who asks for it."""
+    """What a candidate may do beyond the current version; of a dependency always a change, with the skills that require it."""
     change = current_power_change(versions, candidate)
     if not candidate.required_by:
         return change

@@ -34,8 +34,8 @@ from skillyard.scanner.late_links import LateLink
 from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
-    from skillyard.registry.model import SkillVersion
-    from skillyard.registry.records import RegistryRecords
+    from skillyard.registry.registry_records import RegistryRecords
+    from skillyard.registry.registry_values import SkillVersion
     from skillyard.registry.source_host_policy import LinkFetcher
     from skillyard.registry.version_store import Operations, RunningOperation, VersionStore
     from skillyard.scanner.late_links import LinkKind

@@ -21,7 +21,7 @@ from typing import Final
 from skillyard.errors import DatabaseUnavailable, InstallProblem, InvalidInput, VersionUnusable
 from skillyard.files import delete_tree, lock_file, sync_folder
 from skillyard.paths import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
-from skillyard.registry.model import Operation, Progress, ProgressEvent
+from skillyard.registry.registry_values import Operation, Progress, ProgressEvent
 
 CURRENT: Final = "current"
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
 from skillyard.sandbox.backend_selection import backends, choose_backend, probe_all
-from skillyard.sandbox.environment import redact
 from skillyard.sandbox.job import (
     NOTHING_GRANTED,
     GrantedEnvironment,
@@ -32,13 +31,14 @@ from skillyard.sandbox.policy import (
     prewarm_count,
 )
 from skillyard.sandbox.process_launch import can_reach
+from skillyard.sandbox.run_environment import redact
 from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
 
 if TYPE_CHECKING:
     from skillyard.sandbox.folder_owners import give_back_folders
     from skillyard.sandbox.run_job import folder_bytes
-    from skillyard.sandbox.session import SandboxSession, open_session
+    from skillyard.sandbox.sandbox_session import SandboxSession, open_session
     from skillyard.sandbox.session_preparation import ReadOnlyMount, SessionRequest
     from skillyard.sandbox.standby_sandboxes import WarmPool
 
@@ -83,7 +83,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "folder_owners": ("give_back_folders",),
         "run_job": ("folder_bytes",),
-        "session": ("SandboxSession", "open_session"),
+        "sandbox_session": ("SandboxSession", "open_session"),
         "session_preparation": ("ReadOnlyMount", "SessionRequest"),
         "standby_sandboxes": ("WarmPool",),
     },

@@ -21,9 +21,9 @@ from typing import Final
 from skillyard._version import __version__
 from skillyard.errors import SkillyardError
 from skillyard.files import read_private_cache, write_private_cache
-from skillyard.sandbox.environment import base_environment
 from skillyard.sandbox.job import Job, Probe, SandboxBackend, SandboxResult
 from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.run_environment import base_environment
 
 # Variables that shells and Python add to their own environment.
 _HARMLESS: Final = {*base_environment(scratch="/"), "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}

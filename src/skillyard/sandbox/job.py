@@ -2,7 +2,7 @@
 
 What a process in a sandbox is granted beside its own files is installed packages, programs with what they read, and variables.
 The same value serves one run and a session that stands for a while. Everything in it is seen read-only. Folders of packages are
-on this machine; where the process finds them depends on the backend, so `process_variables` is told where.
+on this machine; where the process finds them depends on the backend, so `process_variables` gets their places.
 """
 
 from __future__ import annotations

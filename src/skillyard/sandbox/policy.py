@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 
 from skillyard.errors import InvalidPolicy
 from skillyard.network.hosts import ANY_HOST, covers, host_problem
-from skillyard.sandbox.environment import environment_problems, granted_values, is_secret_name, name_problem
+from skillyard.sandbox.run_environment import environment_problems, granted_values, is_secret_name, name_problem
 from skillyard.times import MAX_RUN_MS
 
 Network = Literal["none", "allowlist"]

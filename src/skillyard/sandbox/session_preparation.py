@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import FileMissing, InvalidInput, RuntimeUnavailable
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
-from skillyard.sandbox.environment import base_environment
 from skillyard.sandbox.folder_owners import FolderLoan, give_to, lend_folder, session_identity
 from skillyard.sandbox.job import (
     NODE_PACKAGES_INSIDE,
@@ -28,6 +27,7 @@ from skillyard.sandbox.job import (
 )
 from skillyard.sandbox.policy import Policy
 from skillyard.sandbox.process_launch import Identity
+from skillyard.sandbox.run_environment import base_environment
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.staging import CACHE, COMPILED, StagedCopy, copy_held, new_stage
 
@@ -55,7 +55,7 @@ _NODE_ENTRIES: Final = (".ts", ".js")  # a node that runs both comes first
 class ReadOnlyMount:
     """A folder or file of this machine that a session may read, at the path `target` (that of the source when it is empty).
 
-    Landlock shows each at its own path only. In one `without_compiled` nothing stands in place of compiled Python, so that what
+    Landlock shows each at its own path only. In one `without_compiled` nothing replaces compiled Python, so that what
     runs is what was read; Landlock cannot do that.
     """
 
@@ -96,7 +96,7 @@ class PreparedSession:
     `hidden` are the folders that keep its user from what it is to see. `counted_by` names the control group that counts memory
     and processes, empty where none does; `cgroup` is that group where it is this process's to make.
     `held` has, by the path below the folder, the copy of what is shown read-only; `loan` is the right to a user's folder.
-    `covers` are empty files and folders, each with the path in a mount at which it stands in place of what is there.
+    `covers` are empty files and folders, each with the path in a mount that it covers.
     """
 
     request: SessionRequest

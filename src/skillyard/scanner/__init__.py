@@ -28,7 +28,7 @@ from skillyard.scanner.finding import (
     at_least_severity,
 )
 from skillyard.scanner.names import BUILT_IN
-from skillyard.scanner.rules import (
+from skillyard.scanner.scanner_rules import (
     RULES,
     Suppression,
     accepting_callers,
@@ -37,7 +37,7 @@ from skillyard.scanner.rules import (
     to_sarif,
     watches_installs,
 )
-from skillyard.scanner.scan import scan_skill
+from skillyard.scanner.skill_scan import scan_skill
 
 if TYPE_CHECKING:
     from skillyard.scanner.watch import watch_skill

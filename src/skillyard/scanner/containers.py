@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skillyard.packages import sniff
-from skillyard.scanner.sources import reading_rank
+from skillyard.scanner.source_texts import reading_rank
 
 MOST_MEMBERS: Final = 400
 LARGEST_MEMBER: Final = 1024 * 1024

@@ -14,7 +14,7 @@ from typing import Final
 
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import chain, find, pattern
-from skillyard.scanner.sources import Hit, SourceText
+from skillyard.scanner.source_texts import Hit, SourceText
 
 CALL_RULES: Final = (
     ScanRule("runs-input-as-code", "dangerous calls", "user input is run as code",
@@ -132,7 +132,7 @@ RESOURCE_RULES: Final = (
 _REFUSED: Final = re.compile(r"block|den[iy]|forbid|danger|refuse", re.IGNORECASE)
 """Words of a line that only names what must not be done."""
 _ROOT: Final = re.compile(r"rm (?:-\w+ ){1,3}[\"']?/[\"']?(?=\s|;|&|$|\|)")
-"""What every `rm` refuses: it stands in examples of what must not be done."""
+"""What every `rm` refuses: it is used in examples of what must not be done."""
 _RESOURCE_PATTERNS: Final = (
     pattern("fork-bomb", r"([\w:]{1,20})\s{0,3}\(\)\s{0,3}\{\s{0,3}\1\s{0,3}\|\s{0,3}\1\s{0,3}&\s{0,3}\}\s{0,3};\s{0,3}\1", "()"),
     pattern("fork-bomb", r"\bwhile (?:true|:|\[ 1 \])\s{0,3};?\s{0,3}do\b[^\n]{0,60}?\$0[^\n]{0,10}&", "while"),
@@ -369,7 +369,7 @@ CREDENTIAL_RULES: Final = (
 )  # fmt: skip
 
 PUBLIC_ADDRESS: Final = r"(?!0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|198\.1[89]\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.|22[4-9]\.|2[3-5]\d\.|1\.[01]\.[01]\.1|9\.9\.9\.9|8\.8\.[48]\.[48]|1\.2\.3\.4)(?:\d{1,3}\.){3}\d{1,3}"
-"""A numeric address that is reached over the internet, and stands in no documentation."""
+"""A numeric address that is reached over the internet, and is not one of those for documentation."""
 CREDENTIAL_FILES: Final = (
     r"\.ssh[/\\]{1,2}(?:id_\w+|identity|\*|config\b)|\.aws[/\\]{1,2}(?:credentials|config\b)|\.netrc\b|\.kube[/\\]{1,2}config\b|\.docker[/\\]{1,2}config\.json|\.config[/\\]{1,2}gcloud\b|\.azure[/\\]{1,2}\w+"
     r"|\.pypirc\b|\.git-credentials\b|\.gnupg\b|\.config[/\\]{1,2}gh[/\\]{1,2}hosts|\.claude[/\\]{1,2}\.credentials|\.codex[/\\]{1,2}auth\.json|\.cargo[/\\]{1,2}credentials"

@@ -95,7 +95,7 @@ class WatchReport(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
-class Report(WireForm):
+class Report(WireForm, also=("worst",)):
     """All findings about one folder, the most severe first, and the files that were read."""
 
     folder: str
@@ -117,10 +117,6 @@ class Report(WireForm):
     def worst(self) -> Severity | None:
         """The highest severity among the open findings."""
         return min((finding.severity for finding in self.open), key=SEVERITIES.index, default=None)
-
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain data, with the highest severity."""
-        return {"folder": self.folder, "worst": self.worst} | WireForm.to_dict(self)
 
 
 def at_least_severity(findings: Iterable[Finding], severity: Severity) -> tuple[Finding, ...]:

@@ -14,7 +14,7 @@ from typing import Final
 from skillyard.scanner.dangerous_commands import CREDENTIAL_FILES
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.sources import Hit, SourceText, evidence_of
+from skillyard.scanner.source_texts import Hit, SourceText, evidence_of
 
 INJECTION_RULES: Final = (
     ScanRule("prompt-override", "prompt injection", "the text tells the model to ignore its other instructions",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from skillyard.scanner.sources import SourceText, read_files, reading_rank, readings, split
+from skillyard.scanner.source_texts import SourceText, read_files, reading_rank, readings, split
 from skillyard.text import single_line
 from skillyard.wire import WireForm
 
@@ -213,8 +213,8 @@ def _kind(address: str, before: str, behind: str, source: SourceText) -> LinkKin
             if re.search(r"\b(?:download|install|get|unpack|extract)\b[^!?\n]{0,100}$", before, re.IGNORECASE)
             else None
         )
-    told = _READ.search(before) if raw or path.endswith(_TEXTS) else _FETCH.search(before) or _OBEY.match(behind)
-    if not told and not raw:
+    instruction = _READ.search(before) if raw or path.endswith(_TEXTS) else _FETCH.search(before) or _OBEY.match(behind)
+    if not instruction and not raw:
         return None
     return "script" if path.endswith(_SCRIPTS) else "document"
 

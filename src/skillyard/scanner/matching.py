@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from skillyard.scanner.sources import Hit, SourceText
+from skillyard.scanner.source_texts import Hit, SourceText
 
 _MOST: Final = 20  # hits of one pattern in one text: more add nothing
 # What a line only prints, or only searches other texts for, runs nothing: it weighs less unless the line starts something too.

@@ -17,7 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from skillyard.scanner.finding import SEVERITIES, Finding, Report, ScanRule, Severity
-from skillyard.scanner.sources import Hit, SourceText
+from skillyard.scanner.source_texts import Hit, SourceText
 from skillyard.text import shorten, single_line
 
 IMITATES: Final = "imitates-name"

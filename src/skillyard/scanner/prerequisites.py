@@ -1,4 +1,4 @@
-"""Set-up texts that do harm: prerequisites from strangers, orders to fetch instructions, redirected registries, look-alike packages.
+"""Set-up texts that do harm: prerequisites from unknown sources, orders to fetch instructions, redirected registries, look-alike packages.
 
 A fake prerequisite says that something must be installed first and brings the reader to do it by hand: download an archive with a
 password, paste a command into a terminal, switch off the protection. Nothing of it is a command that a script runs, so these rules
@@ -14,13 +14,13 @@ from typing import Final
 
 from skillyard.scanner.finding import ScanRule
 from skillyard.scanner.matching import find, pattern
-from skillyard.scanner.sources import Hit, SourceText
+from skillyard.scanner.source_texts import Hit, SourceText
 
 PREREQUISITE_RULES: Final = (
-    ScanRule("password-archive", "download and run", "the reader is told to download an archive and open it with a password that stands here",
+    ScanRule("password-archive", "download and run", "the text instructs the reader to download an archive and open it with a password given in the text",
          "A password keeps virus scanners out of the archive; it protects nobody, because it is public.",
          "name a package of a registry, or ship the files with the skill", "high"),
-    ScanRule("paste-into-terminal", "download and run", "the reader is told to copy a command or script from elsewhere into a terminal",
+    ScanRule("paste-into-terminal", "download and run", "the text instructs the reader to copy a command or script from elsewhere into a terminal",
          "Whoever owns that page decides what runs on the machine; no scan and no review has seen it.",
          "ship the commands with the skill, where they can be read", "medium"),
     ScanRule("outside-prerequisite", "download and run", "the skill demands that a program is installed from an address that anybody can take",
@@ -28,7 +28,7 @@ PREREQUISITE_RULES: Final = (
          "name a package of a registry and its version, or say what the program is and who publishes it", "medium"),
     ScanRule("password-to-download", "credentials", "a script from the network is run, and passwords are given to what it installs",
          "The server decides what the program does with the passwords.", "use a program of a registry, and tokens that can be withdrawn", "medium", "medium"),
-    ScanRule("protection-off", "download and run", "the reader or a script is told to switch off a protection of the machine",
+    ScanRule("protection-off", "download and run", "the text or a script switches off a protection of the machine",
          "What needs that would otherwise be stopped, for a reason.", "sign the program, or let the user decide after reading why it is blocked",
          "medium"),
     ScanRule("remote-instructions", "prompt injection", "the text tells the model to fetch instructions and follow them",
@@ -44,7 +44,7 @@ PREREQUISITE_RULES: Final = (
     ScanRule("unnamed-registry", "download and run", "a package is said to come from an internal registry, and none is named",
          "Anybody can register its name in the public registry, from where it is then installed.",
          "name the registry in the command that installs it, and reserve the name in the public one", "medium", "medium"),
-    ScanRule("install-script", "download and run", "installing or starting a package runs a download, or code that stands in a command",
+    ScanRule("install-script", "download and run", "installing or starting a package runs a download, or code that is part of a command",
          "Package managers run such entries without asking.", "remove the entry, and ship what it does as a file", "high", "medium"),
     ScanRule("look-alike-package", "download and run", "a package is named almost like a well-known one",
          "Names that differ by a letter are registered to be installed by mistake.", "check the name; if it is right, say in SKILL.md what the package is", "medium", "medium"),
@@ -179,7 +179,7 @@ _MOST_LINKS: Final = 200
 
 
 def find_prerequisites(source: SourceText) -> Iterator[Hit]:
-    """What a reader is told to get, paste or switch off; of an archive with a password only where something is downloaded."""
+    """What the text instructs a reader to get, paste or switch off; of an archive with a password only where something is downloaded."""
     if source.role == "script":
         yield from find(source, _SETTINGS)
         return
@@ -216,7 +216,7 @@ def _outside_programs(text: str) -> Iterator[Hit]:
         if _OUTSIDE.search(match[0]) and _FETCHED.search(line):
             yield Hit("outside-prerequisite", match.start())
         elif _BINARY.search(match[0]) and _RUN_IT.search(line):
-            yield Hit("outside-prerequisite", match.start(), "the reader is told to download a program and run it")
+            yield Hit("outside-prerequisite", match.start(), "the text instructs the reader to download a program and run it")
 
 
 _USUAL: Final = (

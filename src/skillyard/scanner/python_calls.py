@@ -18,7 +18,7 @@ from skillyard.scanner.python_flow import (
     root_of,
     walk_some,
 )
-from skillyard.scanner.sources import Hit
+from skillyard.scanner.source_texts import Hit
 
 _SENDS: Final = frozenset((
     "requests.post", "requests.put", "requests.patch", "requests.get", "requests.request", "requests.head", "httpx.post", "httpx.put", "httpx.patch",

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final, Literal
 
 from skillyard.scanner.dangerous_commands import CREDENTIAL_PATH, SECRET_NAME
-from skillyard.scanner.sources import SourceText
+from skillyard.scanner.source_texts import SourceText
 
 _MOST_NODES: Final = 150_000
 _DEEPEST_NAME: Final = 12

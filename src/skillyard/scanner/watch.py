@@ -29,7 +29,7 @@ from skillyard.errors import SandboxUnavailable
 from skillyard.files import delete_tree, read_private_cache, write_private_cache
 from skillyard.packages import tree_digest
 from skillyard.scanner.finding import SEVERITIES, Effect, WatchedCommand, WatchReport
-from skillyard.scanner.sources import FENCES, ScannedFile, decoded, evidence_of, language_of, read_files
+from skillyard.scanner.source_texts import FENCES, ScannedFile, decoded, evidence_of, language_of, read_files
 from skillyard.scanner.watch_effects import Observation, SkillTexts, effects_of
 from skillyard.times import utc_now
 
@@ -287,7 +287,7 @@ class _Watching:
     @cached_property
     def _variables_asked_for(self) -> list[str]:
         """The names of variables with secrets that stand in the skill's files."""
-        from skillyard.sandbox.environment import is_secret_name, name_problem
+        from skillyard.sandbox.run_environment import is_secret_name, name_problem
 
         text = "\n".join(decoded(file.data) or "" for file in self._files.values())
         names = dict.fromkeys(_VARIABLE.findall(text[:_MOST_TEXT]))
@@ -296,9 +296,9 @@ class _Watching:
     @cached_property
     def _texts(self) -> SkillTexts:
         whole = {name: (decoded(file.data) or "").lower() for name, file in self._files.items()}
-        told = [text for name, text in whole.items() if name.lower().endswith((".md", ".txt", ".markdown"))]
-        prose = "\n".join(_prose_and_blocks(text)[0] for text in told)
-        return SkillTexts("\n".join(told), prose, "\n".join(whole.values()), f"skills/{self._name}")
+        instructions = [text for name, text in whole.items() if name.lower().endswith((".md", ".txt", ".markdown"))]
+        prose = "\n".join(_prose_and_blocks(text)[0] for text in instructions)
+        return SkillTexts("\n".join(instructions), prose, "\n".join(whole.values()), f"skills/{self._name}")
 
     def _commands(self) -> list[_RunnableCommand]:
         """What is run: scripts, those that the text names first, then its commands."""
@@ -400,8 +400,8 @@ def _clock() -> str:
 
 
 def _variables(world: WatchedWorld, conditions: WatchRound) -> dict[str, str]:
-    from skillyard.sandbox.environment import proxy_environment
     from skillyard.sandbox.process_launch import PROXY_PORT
+    from skillyard.sandbox.run_environment import proxy_environment
 
     authority = "/workspace/.world/authority.pem"
     trusting = (

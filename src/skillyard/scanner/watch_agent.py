@@ -1,4 +1,4 @@
-"""Inside the sandbox of a watched skill: starts what it is told, runs Python scripts, and notes what they ask of the world.
+"""Inside the sandbox of a watched skill: starts commands, runs Python scripts, and records what they ask of the world.
 
 One file for three uses; it stands alone. `watch_agent.py RESULT GATE LIMITS` is the first program of the sandbox: it reads a
 request in JSON from each line of standard input and writes an answer in JSON as a line to the result pipe. For each round it begins
@@ -76,7 +76,7 @@ def _begin_round(result: int, requests: int, variables: dict[str, str]) -> None:
     """Become a program that has these variables from its beginning, as everything that it starts has them."""
     for descriptor in (result, requests):
         os.set_inheritable(descriptor, True)
-    os.execve(sys.executable, ["python3", __file__, "--serve", str(result), str(requests)], variables)  # noqa: S606 # no shell is wanted
+    os.execve(sys.executable, ["python3", __file__, "--serve", str(result), str(requests)], variables)  # noqa: S606 # without a shell
 
 
 def _show_itself(shown: bool) -> None:
@@ -394,7 +394,7 @@ class _LedConnections:
         return [(kind, type or self._socket.SOCK_STREAM, proto or 6, "", (address, number))]
 
     def connect(self, made: Any, address: Any) -> None:
-        """As that of a socket: it is connected with the listener, which is told whom the program means."""
+        """As that of a socket: it is connected with the listener, which learns the host that the program means."""
         if made.family not in (self._socket.AF_INET, self._socket.AF_INET6) or _is_here(address[0]):
             self._connect(made, address)
             return

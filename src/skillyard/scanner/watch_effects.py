@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from skillyard.scanner.finding import Effect, Finding, ScanRule, lower_severity
-from skillyard.scanner.network import downloads_from_owner
-from skillyard.scanner.sources import evidence_of
+from skillyard.scanner.network_use import downloads_from_owner
+from skillyard.scanner.source_texts import evidence_of
 
 if TYPE_CHECKING:
     from skillyard.scanner.watch_network import RecordedRequest
@@ -188,7 +188,7 @@ WATCHED_RULES: Final = (
     ScanRule("watched-secret-read-and-sent", "behavior", "when it ran, it read secrets and sent unreadable data to a host that nobody named",
          "Data that is encrypted before it is sent can be the secrets that were read just before.",
          "do not install it, unless its author shows what is sent", "high"),
-    ScanRule("watched-remote-shell", "behavior", "when it ran, it connected a shell to a host, which did what it was told from there",
+    ScanRule("watched-remote-shell", "behavior", "when it ran, it connected a shell to a host, and ran the commands that came from there",
          "Whoever is at the other end can do everything that the user can.", "do not install it", "high"),
     ScanRule("watched-secret-read", "behavior", "when it ran, it read keys or sessions that its text does not mention",
          "Whoever reads them can act as the user elsewhere.", "remove the reading, or say in SKILL.md what is read and why", "medium"),
@@ -203,7 +203,7 @@ WATCHED_RULES: Final = (
          "These steer every later conversation.", "answer with what should be changed, and let the user decide", "medium"),
     ScanRule("watched-user-files", "behavior", "when it ran, it overwrote or deleted files of the user",
          "Nobody asked it to, and what was in them is lost.", "write to new files in the folder that the user works in", "high"),
-    ScanRule("watched-hidden-host", "behavior", "when it ran, it asked for a host that stands in none of its files",
+    ScanRule("watched-hidden-host", "behavior", "when it ran, it asked for a host that is named in none of its files",
          "An address is put together or decoded to keep it from being found.", "write the address out, and name the host in SKILL.md", "medium"),
     ScanRule("watched-unknown-host", "behavior", "when it ran, it asked for a host that its text does not name",
          "Users who install the skill do not know whom it speaks with.", "name the host in SKILL.md and in `security: network_allowlist`", "low"),
@@ -238,7 +238,7 @@ class Observation:
     line: int
     round: str
     text: str
-    """The command as it stands in the text; empty for a script."""
+    """The command as the text has it; empty for a script."""
     requests: tuple[RecordedRequest, ...]
     calls: Sequence[Sequence[str]]
     read: frozenset[str]
@@ -251,22 +251,22 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class SkillTexts:
-    """What a skill says, in lower case: `told` is what people and models read of it, `prose` that without blocks of code.
+    """What a skill says, in lower case: `instructions` is what people and models read of it, `prose` that without blocks of code.
 
     `everything` has its scripts, too; `copy` is the folder of its copy in the watched world.
     """
 
-    told: str
+    instructions: str
     prose: str
     everything: str
     copy: str
 
     def names(self, host: str) -> bool:
         """Whether its text names a host, or the domain that it belongs to."""
-        return host in self.told or _domain(host) in self.told
+        return host in self.instructions or _domain(host) in self.instructions
 
     def hides(self, host: str) -> bool:
-        """Whether a host stands in none of its files."""
+        """Whether a host is named in none of its files."""
         return host not in self.everything and _domain(host) not in self.everything
 
 
@@ -333,8 +333,8 @@ def _of_calls(seen: Observation) -> Iterator[_Judged]:
     for name, *words in seen.calls:
         line = " ".join((name, *words))
         if name in ("ran-download", "{skillyard:canned}"):
-            told = bool(seen.text) and all(host in seen.text.lower() for host in hosts)
-            relief = 1 + downloads_from_owner(seen.text) if told else 0
+            is_documented = bool(seen.text) and all(host in seen.text.lower() for host in hosts)
+            relief = 1 + downloads_from_owner(seen.text) if is_documented else 0
             yield (
                 "watched-download-run",
                 ", ".join(sorted(hosts)[:3]),
@@ -473,7 +473,7 @@ def _is_use(canary: Canary, request: RecordedRequest, texts: SkillTexts) -> bool
         return False
     if any(request.host == one or request.host.endswith(f".{one}") for one in canary.services):
         return True
-    if canary.name.lower() not in texts.told or not texts.names(request.host):
+    if canary.name.lower() not in texts.instructions or not texts.names(request.host):
         return False
     others = "\n".join(line for line in request.head.splitlines() if not _AUTHORIZATION.match(line))
     return not list(find_canaries(others.encode("utf-8", "replace") + b"\n" + request.body, [canary]))

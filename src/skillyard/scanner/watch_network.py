@@ -37,7 +37,7 @@ RAN_DOWNLOAD: Final = "/workspace/.world/bin/ran-download"
 """The program inside the sandbox that records that a canned download was run."""
 
 SHELL: Final = "shell"
-"""The scheme of a connection at whose other end a shell does what it is told."""
+"""The scheme of a connection at whose other end a shell runs commands."""
 _MAIL_PORTS: Final = (21, 25, 465, 587, 2525)
 _IS_SHELL: Final = b"echo skillyard-$((6*7))\n"
 _SHELL_SAYS: Final = b"skillyard-42"

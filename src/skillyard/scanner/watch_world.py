@@ -1,4 +1,4 @@
-"""The world that a watched skill is shown: a home with canary secrets, a project, programs that record; and what became of it.
+"""The world that a watched skill is shown: a home with canary secrets, a project, programs that record; and what the skill changed in it.
 
 It is one folder, `/workspace` inside: `home`, `project`, `skills` (the skill as a copy, and a neighbour), `.world` (ours). Secrets
 are made up for one watch and are worth nothing. Which were read is what the kernel reports of the files (inotify); what was

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
-from skillyard.search.index import SearchIndex
 from skillyard.search.matches import (
     RERANKED,
     EmbeddingReranker,
@@ -18,6 +17,7 @@ from skillyard.search.matches import (
     rerank,
 )
 from skillyard.search.ranking import find_relevant_skills, match_event, named_skills, search_skills, skill_filter
+from skillyard.search.search_index import SearchIndex
 
 if TYPE_CHECKING:
     from skillyard.search.evaluation import (

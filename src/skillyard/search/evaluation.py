@@ -26,15 +26,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.paths import read_inside
-from skillyard.search.index import SearchIndex
 from skillyard.search.pages import DESCRIPTION_LIMIT
+from skillyard.search.search_index import SearchIndex
 from skillyard.search.words import runs, words
 from skillyard.text import single_line
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -85,11 +86,34 @@ class TriggerResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What came out by prompt: the rank of the right skill (from 1, None: not among ten), or whether it stayed `quiet`."""
+class Evaluation(WireForm, also=("prompts", "hits", "false_alarms", "misses", "alarms")):
+    """What came out by prompt: the rank of the right skill (from 1, None: not among ten), or whether it stayed `quiet`.
 
-    ranks: Mapping[str, int | None]
-    quiet: Mapping[str, bool]
+    Shares are from 0 to 1, None where no prompt covers it.
+    """
+
+    ranks: Mapping[str, int | None] = field(metadata=wire(hidden=True))
+    quiet: Mapping[str, bool] = field(metadata=wire(hidden=True))
+
+    @property
+    def prompts(self) -> int:
+        """How many there are."""
+        return len(self.ranks) + len(self.quiet)
+
+    @property
+    def hits(self) -> Mapping[str, float | None]:
+        """The share of prompts whose right skill is among the first, by how many."""
+        return {str(depth): self.hit(depth) for depth in DEPTHS}
+
+    @property
+    def misses(self) -> tuple[str, ...]:
+        """The prompts whose right skill was not found."""
+        return tuple(prompt for prompt, rank in self.ranks.items() if rank is None)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """The prompts for which something was found that should not have been."""
+        return tuple(prompt for prompt, quiet in self.quiet.items() if not quiet)
 
     def hit(self, depth: int) -> float | None:
         """The share of prompts whose right skill is among the first `depth`."""
@@ -100,16 +124,6 @@ class Evaluation:
     def false_alarms(self) -> float | None:
         """The share of prompts for which something was found that should not have been."""
         return round(sum(not quiet for quiet in self.quiet.values()) / len(self.quiet), 4) if self.quiet else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The evaluation as plain data: shares from 0 to 1, None where no prompt covers it."""
-        return {
-            "prompts": len(self.ranks) + len(self.quiet),
-            "hits": {str(depth): self.hit(depth) for depth in DEPTHS},
-            "false_alarms": self.false_alarms,
-            "misses": [prompt for prompt, rank in self.ranks.items() if rank is None],
-            "alarms": [prompt for prompt, quiet in self.quiet.items() if not quiet],
-        }
 
 
 def evaluate_triggers(
@@ -258,15 +272,15 @@ _DESCRIPTION: Final = 2_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Collision:
+class Collision(WireForm, also=("skills", "advice")):
     """Two skills that a model would mix up.
 
     `alike` is the share (0 to 1) of the weight of their words that both have; `shared` the rarest of those; `apart` has
     for each of the two, by id, words of its own text that the other does not have anywhere: what a description could say.
     """
 
-    first: Skill
-    second: Skill
+    first: Skill = field(metadata=wire(hidden=True))
+    second: Skill = field(metadata=wire(hidden=True))
     alike: float
     shared: tuple[str, ...]
     apart: Mapping[str, tuple[str, ...]]
@@ -280,15 +294,10 @@ class Collision:
             return "their texts do not differ: remove one, or disable it"
         return f"say in the description of {', and of '.join(parts)}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The collision as plain data."""
-        return {
-            "skills": [self.first.id, self.second.id],
-            "alike": self.alike,
-            "shared": list(self.shared),
-            "apart": {key: list(value) for key, value in self.apart.items()},
-            "advice": self.advice,
-        }
+    @property
+    def skills(self) -> tuple[str, str]:
+        """The ids of the two."""
+        return self.first.id, self.second.id
 
 
 def find_collisions(skills: Iterable[Skill]) -> list[Collision]:

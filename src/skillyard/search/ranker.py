@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skillyard.search.index import SearchIndex
     from skillyard.search.postings import Postings
     from skillyard.search.scoring import Candidates, Terms
+    from skillyard.search.search_index import SearchIndex
 
 
 _SCORES: Final = ("sum", "counted", "described", "body", "named", "described_once", "body_once")

@@ -33,9 +33,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import InvalidInput
-from skillyard.search.index import SearchIndex
 from skillyard.search.matches import Match, Scores
 from skillyard.search.pages import DESCRIPTION_LIMIT
+from skillyard.search.search_index import SearchIndex
 from skillyard.search.words import STOP_WORDS, compounds, in_order, runs, words
 
 if TYPE_CHECKING:

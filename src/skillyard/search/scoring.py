@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skillyard.search.index import SearchIndex
     from skillyard.search.postings import Postings
+    from skillyard.search.search_index import SearchIndex
 
 
 MOST_WORDS: Final = 96  # distinct words of a request that are looked up, the weightiest ones

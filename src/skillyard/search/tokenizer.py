@@ -1,4 +1,4 @@
-"""The words of many texts at once, as numbers: runs of letters and digits are told apart by a hash, and each is read once.
+"""The words of many texts at once, as numbers: runs of letters and digits are distinguished by a hash, and each is read once.
 
 Ten thousand skills say some eight million words, a quarter of a million different ones. All bytes of some texts lie in one
 array; the hash of a run is the difference of two sums over it, so that no run but a new one becomes an object. The hash has a

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from skillyard.server.application import create_app
 from skillyard.server.http_server import ListenOptions, serve
-from skillyard.server.settings import AccessPolicy
+from skillyard.server.server_settings import AccessPolicy
 
 __all__ = ["AccessPolicy", "ListenOptions", "create_app", "serve"]

@@ -34,7 +34,7 @@ from skillyard.server.clients import (
     clawhub_publishing,
     clawhub_skills,
     discovery,
-    oauth,
+    oauth_endpoints,
     openai_skills,
     plugin_marketplace,
     resource_discovery,
@@ -53,22 +53,22 @@ from skillyard.server.middleware.request_limits import BodyLimits, RateLimiter
 from skillyard.server.organisation_services import OrganisationPool, OrganisationScope, OrganisationServices, ScheduleClock
 from skillyard.server.responses import Problem, add_error_handlers, describe_streams
 from skillyard.server.routes import (
-    administration,
-    agents,
-    chat,
-    credentials,
-    installation,
-    page,
-    runs,
-    schedules,
-    server_info,
-    skill_definitions,
-    tools_and_memory,
-    workspaces,
+    administration_routes,
+    agent_routes,
+    catalog_routes,
+    chat_routes,
+    credential_routes,
+    installation_routes,
+    page_routes,
+    run_routes,
+    schedule_routes,
+    server_info_routes,
+    skill_definition_routes,
+    tool_and_memory_routes,
+    workspace_routes,
 )
-from skillyard.server.routes import catalog as catalog_routes
+from skillyard.server.server_settings import AccessPolicy, ServerSettings
 from skillyard.server.server_state import McpEndpoints, ServerState
-from skillyard.server.settings import AccessPolicy, ServerSettings
 from skillyard.tracing import flush_spans
 
 if TYPE_CHECKING:
@@ -119,40 +119,40 @@ GRACE_S: Final = 30  # for work in progress when the server stops
 # The first match wins; the most frequent come first:
 ROUTERS: Final = (
     catalog_routes.routes,
-    skill_definitions.routes,
-    server_info.health_routes,
-    server_info.metrics_routes,
-    credentials.session_routes,
-    skill_definitions.version_routes,
-    installation.operation_routes,
-    installation.routes,
-    workspaces.run_file_routes,
-    runs.routes,
-    runs.insight_routes,
-    schedules.routes,
-    schedules.event_routes,
-    schedules.webhook_routes,
-    administration.worker_routes,
-    administration.approval_routes,
-    administration.version_approval_routes,
-    agents.routes,
-    agents.machine_routes,
-    tools_and_memory.memory_routes,
-    tools_and_memory.tool_routes,
-    tools_and_memory.mcp_routes,
-    server_info.machine_routes,
-    credentials.key_routes,
-    credentials.oauth_routes,
-    oauth.metadata_routes,
-    oauth.client_routes,
-    administration.organisation_routes,
-    administration.audit_routes,
-    chat.routes,
-    chat.folder_routes,
-    workspaces.routes,
+    skill_definition_routes.routes,
+    server_info_routes.health_routes,
+    server_info_routes.metrics_routes,
+    credential_routes.session_routes,
+    skill_definition_routes.version_routes,
+    installation_routes.operation_routes,
+    installation_routes.routes,
+    workspace_routes.run_file_routes,
+    run_routes.routes,
+    run_routes.insight_routes,
+    schedule_routes.routes,
+    schedule_routes.event_routes,
+    schedule_routes.webhook_routes,
+    administration_routes.worker_routes,
+    administration_routes.approval_routes,
+    administration_routes.version_approval_routes,
+    agent_routes.routes,
+    agent_routes.machine_routes,
+    tool_and_memory_routes.memory_routes,
+    tool_and_memory_routes.tool_routes,
+    tool_and_memory_routes.mcp_routes,
+    server_info_routes.machine_routes,
+    credential_routes.key_routes,
+    credential_routes.oauth_routes,
+    oauth_endpoints.metadata_routes,
+    oauth_endpoints.client_routes,
+    administration_routes.organisation_routes,
+    administration_routes.audit_routes,
+    chat_routes.routes,
+    chat_routes.folder_routes,
+    workspace_routes.routes,
     discovery.well_known_routes,
     discovery.mirror_routes,
-    server_info.about_routes,
+    server_info_routes.about_routes,
     discovery.legacy_well_known_routes,
     discovery.skills_sh_routes,
     resource_discovery.routes,
@@ -166,7 +166,7 @@ ROUTERS: Final = (
     clawhub_skills.moderation_routes,
     clawhub_publishing.routes,
     clawhub_skills.scan_routes,
-    page.routes,
+    page_routes.routes,
 )
 _ROUTES: Final = tuple(route for router in ROUTERS for route in router.routes)
 _BY_PREFIX: Final = tuple(PrefixRoutes(router) for router in ROUTERS)
@@ -231,7 +231,7 @@ def create_app(
     stopping.then(pool.close_questions, last=True)
     app.router.routes.extend(_BY_PREFIX)
     add_error_handlers(app)
-    page.add_not_found_page(app)
+    page_routes.add_not_found_page(app)
     _guard(app, state)
     app.add_middleware(ErrorFormats)
     if proxies := (*settings.trusted_proxies, *access_policy.trusted_proxies):

@@ -10,7 +10,7 @@ from fastapi import Depends, Query, Request
 
 from skillyard.access import DEFAULT_ORGANISATION, SCOPES, Scope
 from skillyard.errors import NotYours, PermissionDenied, SignInRequired
-from skillyard.server.settings import LOOPBACK, host_name
+from skillyard.server.server_settings import LOOPBACK, host_name
 
 WEBHOOK: Final[dict[str, Any]] = {"security": [{"signature": []}, {"secret": []}]}
 """The `openapi_extra` of a route that checks its callers by itself: a signature or secret of their own in place of a key."""

@@ -23,11 +23,10 @@ from starlette.requests import ClientDisconnect
 
 from skillyard.errors import ArchiveRefused, ArchiveTooLarge, FileTooLarge, InvalidInput, SkillyardError
 from skillyard.packages import PackageLimits
-from skillyard.packages.entries import safe_name
+from skillyard.packages.archive_entries import safe_name
 from skillyard.paths import slug
 from skillyard.registry import PowerChange, SourceReplacement
 from skillyard.server.responses import attachment, bytes_response
-from skillyard.server.shapes.workspaces import FilePreviewShape
 from skillyard.text import is_text, limit_words
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from skillyard.library import Catalog
     from skillyard.registry import Registry
-    from skillyard.workspace import WorkspaceFolder
+    from skillyard.workspace import FilePreview, WorkspaceFolder
 
 LARGEST_FILE: Final = 50 * 1024 * 1024
 """The bytes of a file that can be put into a folder, and of one that is sent in parts; a larger one is sent whole."""
@@ -96,7 +95,7 @@ async def send_archive(folder: WorkspaceFolder, name: str, *, hidden: bool) -> R
     return StreamingResponse(_pieces(packed), headers=headers, media_type="application/zip")
 
 
-async def send_preview(catalog: Catalog, folder: WorkspaceFolder, path: str, page: int, sheet: int) -> FilePreviewShape:
+async def send_preview(catalog: Catalog, folder: WorkspaceFolder, path: str, page: int, sheet: int) -> FilePreview:
     """What a file looks like; documents are read in a sandbox, as the catalog's configuration says.
 
     Raises:
@@ -105,7 +104,7 @@ async def send_preview(catalog: Catalog, folder: WorkspaceFolder, path: str, pag
     from skillyard.workspace import options_from_settings, preview_file
 
     options = options_from_settings(catalog.configuration.workspace, home=catalog.data_directory)
-    return FilePreviewShape.of(await preview_file(folder, path, page=page, sheet=sheet, options=options))
+    return await preview_file(folder, path, page=page, sheet=sheet, options=options)
 
 
 async def receive_file(request: Request, *, limit: int = LARGEST_FILE, hint: str = "give a smaller one") -> bytes:

@@ -37,13 +37,13 @@ from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.library import Catalog
 from skillyard.registry import Registry
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
-from skillyard.server.settings import LOOPBACK, AccessPolicy
+from skillyard.server.server_settings import LOOPBACK, AccessPolicy
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from skillyard.server.middleware.observability import LogFormat
-    from skillyard.server.settings import ConnectionLimits
+    from skillyard.server.server_settings import ConnectionLimits
 
 _LARGEST_HEAD: Final = 64 * 1024
 _FEWEST: Final = 64  # connections, however few files the process may open
@@ -303,7 +303,7 @@ def _prepare_mcp() -> None:
     """
     gc.disable()
     try:
-        with contextlib.suppress(ImportError):  # who asks for it is told
+        with contextlib.suppress(ImportError):  # a request for it gets an error
             import_module("skillyard.mcp.transports")
     finally:
         if not gc.get_freeze_count():

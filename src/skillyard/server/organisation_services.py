@@ -217,7 +217,7 @@ class OrganisationPool:
         await self.close(grace_s())
 
     def close_questions(self) -> None:
-        """Close the questions that are put from here: a server that stops would wait for their answers in vain."""
+        """Close the questions that are put from here: a server that stops would wait for answers that never come."""
         with self._lock:
             opened = [*self._open.values(), self._main]
         for each in opened:

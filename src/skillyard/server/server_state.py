@@ -22,14 +22,14 @@ from skillyard.server.background.running_work import Shutdown, WebhookNotifier
 from skillyard.server.middleware.authentication import CredentialStore
 from skillyard.server.middleware.observability import Metrics
 from skillyard.server.organisation_services import OrganisationPool, OrganisationServices, ScheduleClock
-from skillyard.server.settings import AccessPolicy, McpSessions, ServerSettings
+from skillyard.server.server_settings import AccessPolicy, McpSessions, ServerSettings
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
     from skillyard.access import AuditOutcome
     from skillyard.mcp import McpHttpApp
-    from skillyard.mcp.server import ToolUse, ToolUses
+    from skillyard.mcp.mcp_server import ToolUse, ToolUses
     from skillyard.tools import ToolResult
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from skillyard.permissions import SkillAccess, SkillConsent
-from skillyard.tools.definitions import Dialect, Language, ToolDefinition
-from skillyard.tools.results import TextAnswer, ToolResult
 from skillyard.tools.skill_tools import SkillTools
 from skillyard.tools.tool_context import WorkspaceSource
+from skillyard.tools.tool_definitions import Dialect, Language, ToolDefinition
+from skillyard.tools.tool_results import TextAnswer, ToolResult
 
 __all__ = [
     "Dialect",

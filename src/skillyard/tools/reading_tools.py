@@ -48,17 +48,17 @@ from skillyard.prompt.budget import CLIENT_LIMIT
 from skillyard.prompt.fence import fence
 from skillyard.search import search_skills
 from skillyard.text import is_label, nearest, quoted, shorten, single_line
-from skillyard.tools.arguments import Parameter, skill_parameter
-from skillyard.tools.definitions import WORDINGS, ToolDefinition
-from skillyard.tools.results import ToolResult, failure, to_model_json
+from skillyard.tools.tool_arguments import Parameter, skill_parameter
 from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, any_skill, refusal, schema_choices, skill_summary
+from skillyard.tools.tool_definitions import WORDINGS, ToolDefinition
+from skillyard.tools.tool_results import ToolResult, failure, to_model_json
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent, Skill
     from skillyard.document import Document
     from skillyard.permissions import SkillConsent
     from skillyard.search import Match
-    from skillyard.tools.arguments import Arguments
+    from skillyard.tools.tool_arguments import Arguments
 
 _LISTED: Final = 200
 _FEW: Final = 10

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Final
 from skillyard.errors import AmbiguousSkill, InvalidInput, NotExecutable, SkillNotFound, SkillyardError
 from skillyard.prompt.fence import fence
 from skillyard.text import LABEL_LIMIT, quoted, shorten, single_line
-from skillyard.tools.arguments import Parameter, skill_parameter
-from skillyard.tools.definitions import ToolDefinition
-from skillyard.tools.results import ToolResult, failure, to_model_json
+from skillyard.tools.tool_arguments import Parameter, skill_parameter
 from skillyard.tools.tool_context import (
     FUNCTION_NAME_LIMIT,
     DeclaredTool,
@@ -21,11 +19,13 @@ from skillyard.tools.tool_context import (
     refusal,
     schema_choices,
 )
+from skillyard.tools.tool_definitions import ToolDefinition
+from skillyard.tools.tool_results import ToolResult, failure, to_model_json
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.execution import Run
-    from skillyard.tools.arguments import Arguments
+    from skillyard.tools.tool_arguments import Arguments
 
 
 _OUTPUT: Final = 100_000

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from skillyard.errors import InvalidInput
 from skillyard.permissions import AllowedTools, Approvals, CommandPolicy, Rules, SkillAccess, SqlApprovalStore, without_denied
 from skillyard.prompt import IndexOptions, write_index
-from skillyard.tools.definitions import WORDINGS, Language
-from skillyard.tools.results import (
+from skillyard.tools.tool_context import Repeat, ToolCaller, ToolContext, WorkspaceSource
+from skillyard.tools.tool_definitions import WORDINGS, Language
+from skillyard.tools.tool_dispatch import TOOLS, ToolDispatcher, ToolOffer
+from skillyard.tools.tool_results import (
     TextAnswer,
     ToolResult,
     problem_block,
     text_tools_prompt,
 )
-from skillyard.tools.tool_context import Repeat, ToolCaller, ToolContext, WorkspaceSource
-from skillyard.tools.tool_dispatch import TOOLS, ToolDispatcher, ToolOffer
 from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skillyard.execution import AbpCall, AbpText, Executor, Preprocessed, Run, RunOrigin, RunRequest
     from skillyard.permissions import Approver
     from skillyard.prompt import Index, Style
-    from skillyard.tools.definitions import Dialect, ToolDefinition
+    from skillyard.tools.tool_definitions import Dialect, ToolDefinition
     from skillyard.workspace import CommandListener, Workspace
 
 
@@ -206,7 +206,7 @@ class SkillTools:
         Raises:
             InvalidInput: it is no such message.
         """
-        from skillyard.tools.results import MessageCall, answer_calls
+        from skillyard.tools.tool_results import MessageCall, answer_calls
 
         async def call(one: MessageCall) -> ToolResult:
             return await self.call(one.name, one.arguments, session=session, call_id=one.id, user=user)

@@ -29,9 +29,9 @@ from skillyard.permissions import AllowedTools, CommandGate, CommandPolicy
 from skillyard.prompt.fence import fence
 from skillyard.search import SearchIndex
 from skillyard.text import LABEL_LIMIT, shorten, single_line
-from skillyard.tools.arguments import InvalidArguments
-from skillyard.tools.definitions import ToolDefinition, service_schema
-from skillyard.tools.results import ToolResult, failure, sanitize_value
+from skillyard.tools.tool_arguments import InvalidArguments
+from skillyard.tools.tool_definitions import ToolDefinition, service_schema
+from skillyard.tools.tool_results import ToolResult, failure, sanitize_value
 from skillyard.wire import WireForm, to_wire
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from skillyard.execution import AbpTool, RunOrigin, RunRequest
     from skillyard.permissions import SkillAccess, SkillConsent
     from skillyard.prompt import Index
-    from skillyard.tools.arguments import Arguments
-    from skillyard.tools.definitions import Language, Wording
+    from skillyard.tools.tool_arguments import Arguments
+    from skillyard.tools.tool_definitions import Language, Wording
     from skillyard.workspace import CommandListener, Workspace
 
 FUNCTION_NAME_LIMIT: Final = 64  # what every API takes

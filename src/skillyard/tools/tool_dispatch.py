@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 from skillyard.errors import InvalidInput, PermissionDenied, SkillNotFound, SkillyardError
 from skillyard.permissions import CommandPolicy
 from skillyard.text import single_line
-from skillyard.tools.arguments import check_arguments, decode_arguments, named_skill
 from skillyard.tools.reading_tools import READ_SKILL_FILE, SEARCH_SKILLS, SKILL, SKILLS_LIST, SKILLS_LOAD
-from skillyard.tools.results import (
+from skillyard.tools.run_tools import RUN_SKILL, answer_run, find_declared, run_declared
+from skillyard.tools.tool_arguments import check_arguments, decode_arguments, named_skill
+from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, refusal
+from skillyard.tools.tool_results import (
     ToolResult,
     failure,
     result_block,
     run_block,
     to_model_json,
 )
-from skillyard.tools.run_tools import RUN_SKILL, answer_run, find_declared, run_declared
-from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, refusal
 from skillyard.tools.workspace_tools import WORKSPACE_TOOLS
 from skillyard.tracing import end_tool_span, skill_attributes, tool_span
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
     from skillyard.execution import AbpCall
-    from skillyard.tools.definitions import ToolDefinition
+    from skillyard.tools.tool_definitions import ToolDefinition
 
 TOOLS: Final[Mapping[str, Tool]] = {
     tool.name: tool for tool in (SKILL, SKILLS_LIST, SKILLS_LOAD, READ_SKILL_FILE, RUN_SKILL, SEARCH_SKILLS)

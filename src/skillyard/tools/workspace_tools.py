@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 from skillyard.permissions import WORKSPACE_TOOL_NAMES, WorkspaceToolName, tool_kind
 from skillyard.prompt.fence import FenceKind, fence
 from skillyard.text import shorten, single_line
-from skillyard.tools.arguments import Parameter
-from skillyard.tools.definitions import ToolDefinition
-from skillyard.tools.results import ToolResult
+from skillyard.tools.tool_arguments import Parameter
 from skillyard.tools.tool_context import Tool, ToolCaller, ToolContext, refusal
+from skillyard.tools.tool_definitions import ToolDefinition
+from skillyard.tools.tool_results import ToolResult
 
 if TYPE_CHECKING:
     from skillyard.errors import SkillyardError
-    from skillyard.tools.arguments import Arguments, ParameterType
-    from skillyard.tools.definitions import Language
+    from skillyard.tools.tool_arguments import Arguments, ParameterType
+    from skillyard.tools.tool_definitions import Language
     from skillyard.workspace import WorkspaceAnswer
 
 _TITLE: Final = 120
@@ -87,7 +87,7 @@ _ENGLISH: Final[Mapping[WorkspaceToolName, _ToolText]] = {
             "command": "The command, or a whole script",
             "timeout": "Milliseconds after which it is ended (default: 120000)",
             "background": "Let it go on while other calls are made, such as a server; the answer has its process id",
-            "process": "Instead of a command: the id of a background process whose newest output is wanted; with timeout, "
+            "process": "Instead of a command: the id of a background process whose newest output to return; with timeout, "
             "waits for its end",
             "stop": "With process: end it",
         },

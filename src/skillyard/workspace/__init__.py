@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
 from skillyard.workspace.answers import WorkspaceAnswer, WorkspaceImage
-from skillyard.workspace.options import (
+from skillyard.workspace.workspace_options import (
     WORKSPACE_POLICY,
     CommandListener,
     OutputStream,
@@ -24,13 +24,13 @@ from skillyard.workspace.options import (
 )
 
 if TYPE_CHECKING:
+    from skillyard.workspace.file_preview import FilePreview, PreviewImage, preview_file
     from skillyard.workspace.folder import WorkspaceEntry, WorkspaceFile, WorkspaceFolder, WorkspaceListing
-    from skillyard.workspace.preview import FilePreview, PreviewImage, preview_file
-    from skillyard.workspace.session import BackgroundProcess
     from skillyard.workspace.snapshot import FolderSnapshots, SnapshotRecord, SnapshotReport, snapshot_blobs, snapshot_store
     from skillyard.workspace.snapshot_tree import SnapshotLimits
-    from skillyard.workspace.store import WorkspaceRecord, Workspaces
     from skillyard.workspace.workspace import Workspace
+    from skillyard.workspace.workspace_session import BackgroundProcess
+    from skillyard.workspace.workspaces import WorkspaceRecord, Workspaces
 
 __all__ = [
     "WORKSPACE_POLICY",
@@ -68,11 +68,11 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "folder": ("WorkspaceEntry", "WorkspaceFile", "WorkspaceFolder", "WorkspaceListing"),
-        "preview": ("FilePreview", "PreviewImage", "preview_file"),
-        "session": ("BackgroundProcess",),
+        "file_preview": ("FilePreview", "PreviewImage", "preview_file"),
+        "workspace_session": ("BackgroundProcess",),
         "snapshot": ("FolderSnapshots", "SnapshotRecord", "SnapshotReport", "snapshot_blobs", "snapshot_store"),
         "snapshot_tree": ("SnapshotLimits",),
-        "store": ("WorkspaceRecord", "Workspaces"),
+        "workspaces": ("WorkspaceRecord", "Workspaces"),
         "workspace": ("Workspace",),
     },
 )

@@ -15,8 +15,8 @@ from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.workspace.channel import SessionCall
-    from skillyard.workspace.options import CommandListener, OutputStream, WorkspaceOptions
-    from skillyard.workspace.session import BackgroundProcess, WorkspaceSession
+    from skillyard.workspace.workspace_options import CommandListener, OutputStream, WorkspaceOptions
+    from skillyard.workspace.workspace_session import BackgroundProcess, WorkspaceSession
 
 FRESH_NOTE: Final = (
     "[The shell is fresh: an earlier session of this workspace has ended. Files are as they were; the working folder, "

@@ -1,6 +1,6 @@
 """The conversation with the first program of a session: requests go in, frames come out, each call ends in one way.
 
-Whatever comes out is a stranger's: a frame that is too long ends the session, one of no known kind or of no open call is
+Everything that comes out is untrusted: a frame that is too long ends the session, one of no known kind or of no open call is
 dropped, and no call waits for an answer longer than its time.
 """
 

@@ -11,13 +11,13 @@ from skillyard.errors import InvalidInput
 from skillyard.text import sanitize
 from skillyard.workspace.answers import WorkspaceAnswer, WorkspaceImage
 from skillyard.workspace.channel import SessionCall
-from skillyard.workspace.session import pdf_packages
+from skillyard.workspace.workspace_session import pdf_packages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skillyard.workspace.options import WorkspaceOptions
-    from skillyard.workspace.session import WorkspaceSession
+    from skillyard.workspace.workspace_options import WorkspaceOptions
+    from skillyard.workspace.workspace_session import WorkspaceSession
 
 _SECONDS: Final = 20.0
 _MOST_LINES: Final = 10_000

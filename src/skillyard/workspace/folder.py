@@ -1,6 +1,6 @@
 """The folder of a workspace from outside: its files for people, without a session, and the watch over its quota.
 
-What lies in the folder was made by strangers' programs: no link is followed, and only regular files are opened.
+The content of the folder was made by untrusted programs: no link is followed, and only regular files are opened.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class WorkspaceFolder:
     @staticmethod
     def _delete(folder: int, name: str) -> None:
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            delete_tree(f"/proc/self/fd/{folder}/{name}")  # whatever becomes of the folders above it meanwhile
+            delete_tree(f"/proc/self/fd/{folder}/{name}")  # even if the folders above it are moved meanwhile
         else:
             os.unlink(name, dir_fd=folder)
 

@@ -28,7 +28,7 @@ HELD_BACK: Final = frozenset({
     ".envrc", ".direnv", ".autoenv", ".autoenv.fish", ".autoenv.zsh", ".mise", ".mise.toml", ".mise.local.toml", "mise.toml",
     "mise.local.toml", ".bashrc", ".bash_login", ".bash_profile", ".profile", ".zlogin", ".zprofile", ".zshenv", ".zshrc",
     ".gitconfig", ".ssh", ".irbrc", ".lldbinit", ".pdbrc", ".rprofile",
-    # hooks that git is told to run, and what they execute
+    # hooks that git is configured to run, and what they execute
     ".githooks", ".husky", ".lefthook.yml", ".pre-commit-config.yaml", "lefthook.yaml", "lefthook.yml",
     # programs that editors' servers start, and settings of package managers that name programs
     ".cargo", ".npmrc", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml",

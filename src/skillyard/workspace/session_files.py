@@ -171,7 +171,7 @@ def _sheet(arguments: dict[str, Any]) -> dict[str, object]:
         names = [sheet.title for sheet in openpyxl.load_workbook(io.BytesIO(data), read_only=True).worksheets]
     except Refused:
         raise
-    except Exception as error:  # of a stranger's file the library raises whatever it likes
+    except Exception as error:  # of an untrusted file the library may raise anything
         raise Refused("binary_file", f"{path} is not a workbook that can be read: {error}", "look at it with bash") from None
     texts = [
         [_cell(value if value is not None else formula) for value, formula in zip(*pair, strict=False)]

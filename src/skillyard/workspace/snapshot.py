@@ -234,7 +234,7 @@ class FolderSnapshots:
         return scan
 
     def _apply(self, scan: FolderScan, wanted: dict[str, SnapshotEntry], theirs: _Manifest, *, lenient: bool) -> SnapshotReport:
-        """Make the folder as it is wanted: files that differ come from the store, each blob once.
+        """Make the folder as the manifest says: files that differ come from the store, each blob once.
 
         Where it is `lenient`, what the store does not have is left as it is here.
         """
@@ -280,7 +280,7 @@ class FolderSnapshots:
         scan.entries[path] = entry
 
     def _uploaded(self, wanted: dict[str, SnapshotEntry], theirs: _Manifest, scan: FolderScan) -> tuple[_Manifest, int, int]:
-        """The manifest of what is wanted, its contents all in the store; how many bytes and how many files were moved."""
+        """The manifest of the folder, its contents all in the store; how many bytes and how many files were moved."""
         made = _Manifest(wanted, dict(theirs.pieces), dict(theirs.blobs))
         kept = made.compact()
         packer = _Packer(self._store, made)

@@ -1,6 +1,6 @@
 """What lies in the folder of a workspace, entry by entry, and how entries are put there.
 
-The folder was filled by strangers' programs, which may still work in it: every folder on the way is opened without following
+The folder was filled by untrusted programs, which may still run in it: every folder on the way is opened without following
 links, and only regular files are read. What cannot be read counts as unchanged.
 """
 

@@ -33,12 +33,12 @@ from skillyard.workspace.file_answers import FileTools
 from skillyard.workspace.folder import FolderQuota
 from skillyard.workspace.held_back import held_part
 from skillyard.workspace.held_guard import HeldGuard
-from skillyard.workspace.options import CommandListener, ToolAuthorizer, WorkspaceOptions, checked_folder, seen_folder
-from skillyard.workspace.session import KEPT_BYTES, LANGUAGES, WorkspaceSession
+from skillyard.workspace.workspace_options import CommandListener, ToolAuthorizer, WorkspaceOptions, checked_folder, seen_folder
+from skillyard.workspace.workspace_session import KEPT_BYTES, LANGUAGES, WorkspaceSession
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
-    from skillyard.workspace.session import BackgroundProcess
+    from skillyard.workspace.workspace_session import BackgroundProcess
 
 _WRITING: Final = frozenset({"bash", "code_run", "file_write", "file_edit"})
 _WORD: Final = re.compile(r"[^\s;|&()<>'\"`=,]+")

@@ -5,8 +5,8 @@ import { answer, api } from "./client";
 import type { components } from "./schema";
 
 export type PendingQuestion = components["schemas"]["PendingQuestion"];
-export type Approval = components["schemas"]["Approval"];
-export type VersionToApprove = components["schemas"]["VersionToApprove"];
+export type Approval = components["schemas"]["ApprovalRecord"];
+export type VersionToApprove = components["schemas"]["ListedApproval"];
 export type Verdict = components["schemas"]["ApprovalVerdict"];
 
 export const questionsQuery = () =>

@@ -7,7 +7,7 @@ import { api, whole } from "./client";
 import { laterBy } from "./insights";
 import type { components, paths } from "./schema";
 
-export type AuditEvent = components["schemas"]["AuditEvent"];
+export type AuditEvent = components["schemas"]["AuditRecord"];
 type Asked = NonNullable<paths["/api/v1/audit"]["get"]["parameters"]["query"]>;
 
 function asked({ q, since, until, ...named }: AuditSearch): Asked {

@@ -9,17 +9,17 @@ export type Conversation = components["schemas"]["ConversationShape"];
 export type ConversationDetail = components["schemas"]["ConversationDetail"];
 export type NewConversation = components["schemas"]["NewConversation"];
 export type Turn = components["schemas"]["TurnShape"];
-export type ChatFile = components["schemas"]["ChatFile"];
+export type ChatFile = components["schemas"]["Attachment"];
 export type ChatEvent = components["schemas"]["ChatEvent"];
-export type ChatCommand = components["schemas"]["ChatCommand"];
+export type ChatCommand = components["schemas"]["InvocableSkill"];
 export type ChatQuestion = components["schemas"]["ConversationQuestion"];
 export type OpenQuestion = components["schemas"]["TurnShape"]["questions"][number];
 export type Decision = components["schemas"]["QuestionAnswer"];
-export type ModelChoices = components["schemas"]["ModelChoices"];
-export type TrailStep = components["schemas"]["SkillUsageEventShape"];
+export type ModelChoices = components["schemas"]["AvailableModels"];
+export type TrailStep = components["schemas"]["SkillUsageEvent"];
 export type TrailReport = components["schemas"]["SkillUsageReportShape"];
-export type TurnSummary = components["schemas"]["TurnSummaryShape"];
-export type SkillUse = components["schemas"]["SkillUsageShape"];
+export type TurnSummary = components["schemas"]["TurnSummary"];
+export type SkillUse = components["schemas"]["SkillUsage"];
 
 /** How many turns are asked for at first, and with each look further back. */
 export const TURNS = 40;

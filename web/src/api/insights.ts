@@ -4,9 +4,9 @@ import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { answer, api } from "./client";
 import type { components } from "./schema";
 
-export type InsightReport = components["schemas"]["InsightReportShape"];
-export type InsightRow = components["schemas"]["InsightRowShape"];
-export type Figures = components["schemas"]["UsageFiguresShape"];
+export type InsightReport = components["schemas"]["InsightReport"];
+export type InsightRow = components["schemas"]["InsightRow"];
+export type Figures = components["schemas"]["UsageFigures"];
 export type Dimension = InsightReport["by"];
 
 export const DIMENSIONS: readonly Dimension[] = ["skill", "version", "agent", "caller", "interface", "model"];

@@ -5,7 +5,7 @@ import { answer, api, whole } from "./client";
 import type { components } from "./schema";
 import { haveKey } from "./session";
 
-export type Key = components["schemas"]["KeyDetail"];
+export type Key = components["schemas"]["ApiKey"];
 export type NewKey = components["schemas"]["NewKey"];
 export type Scope = NewKey["scopes"][number];
 

@@ -15,7 +15,7 @@ export type Preview =
 export type PreviewQuery = (part: number) => UseQueryOptions<Preview>;
 
 /** What the server shows of a file. */
-export function shown({ kind, text, truncated, image, page, pages, sheets, sheet, rows, reason }: components["schemas"]["FilePreviewShape"]): Preview {
+export function shown({ kind, text, truncated, image, page, pages, sheets, sheet, rows, reason }: components["schemas"]["FilePreview"]): Preview {
   const picture = image ? `data:${image.media_type};base64,${image.data}` : undefined;
   switch (kind) {
     case "image":

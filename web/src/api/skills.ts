@@ -5,7 +5,7 @@ import { answer, api, whole } from "./client";
 import type { components } from "./schema";
 
 export type SkillDetail = components["schemas"]["SkillDetailShape"];
-export type Needs = components["schemas"]["SkillNeedsShape"];
+export type Needs = components["schemas"]["SkillNeeds"];
 export type Powers = components["schemas"]["Powers"];
 export type Harm = components["schemas"]["Finding"];
 export type Loading = components["schemas"]["ClientLoading"];

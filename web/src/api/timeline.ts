@@ -6,8 +6,8 @@ import { answer, api } from "./client";
 import type { RunStep } from "./runs";
 import type { components } from "./schema";
 
-export type Timeline = components["schemas"]["TimelineShape"];
-export type Span = components["schemas"]["TimelineSpanShape"];
+export type Timeline = components["schemas"]["Timeline"];
+export type Span = components["schemas"]["TimelineSpan"];
 
 const LOOK_MS = 2_000; // while it goes on
 

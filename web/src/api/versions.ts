@@ -17,7 +17,7 @@ export const versionsQuery = (id: string) =>
       answer(api.GET("/api/v1/skill-definitions/{id}/versions", { params: { path: { id }, query: { limit: 200 } }, signal })),
   });
 
-export type Need = components["schemas"]["NeedShape"];
+export type Need = components["schemas"]["Need"];
 
 export const dependenciesQuery = (id: string) =>
   queryOptions({

@@ -6,8 +6,8 @@ import { useText } from "@/i18n";
 
 import classes from "./AskedContent.module.css";
 import { FileTree, fileType } from "./FileTree";
-import { visible } from "./foreign";
 import { AnchorLink } from "./links";
+import { PowerSentence } from "./PowerSentence";
 import { verdict } from "./verdictWords";
 
 interface Props {
@@ -30,7 +30,7 @@ export function AskedContent({ skill, digest, files, may }: Props) {
           <List size="sm" spacing={2}>
             {may.map((sentence) => (
               <List.Item key={sentence} style={{ overflowWrap: "anywhere" }}>
-                <bdi>{visible(sentence)}</bdi>
+                <PowerSentence>{sentence}</PowerSentence>
               </List.Item>
             ))}
           </List>

@@ -5,14 +5,18 @@ import { useState } from "react";
 
 import type { Harm } from "@/api/skills";
 import { useText } from "@/i18n";
+import { useMeaning } from "@/i18n/chinese";
 import { common } from "@/i18n/common";
 import { safety } from "@/pages/skill/safetyWords";
 
 import classes from "./HarmList.module.css";
 import { visible } from "./foreign";
+import { Original } from "./Original";
 import { GRAVITY } from "./ScanBadge";
 
 const SHOWN = 20;
+/** What a sentence has that knows more than its rule: a name, a quotation or a number. */
+const NAMES = /[`'"\d(]/;
 
 interface Props {
   findings: readonly Harm[];
@@ -25,6 +29,7 @@ interface Props {
 export function HarmList({ findings, files, open }: Props) {
   const t = useText(safety);
   const c = useText(common);
+  const meaning = useMeaning("findings");
   const [limit, setLimit] = useState(SHOWN);
   if (findings.length === 0)
     return (
@@ -37,12 +42,14 @@ export function HarmList({ findings, files, open }: Props) {
     );
   return (
     <Stack gap="xs">
-      {findings.slice(0, limit).map((found, index) => (
+      {findings.slice(0, limit).map((found, index) => {
+        const meant = meaning(found.rule);
+        return (
         <Paper key={index} p="sm" className={classes.found} data-quiet={found.allowed != null}>
           <Group gap="xs" wrap="wrap" align="baseline">
             <Badge color={GRAVITY[found.severity] ?? "gray"}>{t.severity[found.severity] ?? found.severity}</Badge>
             <Text size="sm" fw={560} style={{ overflowWrap: "anywhere" }} flex="1 1 240px">
-              {visible(found.message)}
+              {meant?.title ?? visible(found.message)}
             </Text>
             {open ? (
               <Anchor component="button" type="button" size="xs" ff="monospace" title={t.openFile} onClick={() => open(found.file, found.line)}>
@@ -59,11 +66,12 @@ export function HarmList({ findings, files, open }: Props) {
               {visible(found.evidence)}
             </Box>
           )}
+          {meant && NAMES.test(found.message) && <Original>{[found.message]}</Original>}
           <Text size="xs" c="dimmed">
-            {t.why}: {found.why}
+            {t.why}: {meant?.why ?? found.why}
           </Text>
           <Text size="xs" c="dimmed">
-            {t.fix}: {found.fix}
+            {t.fix}: {meant?.fix ?? found.fix}
           </Text>
           {found.allowed && (
             <Text size="xs" c="dimmed">
@@ -76,7 +84,8 @@ export function HarmList({ findings, files, open }: Props) {
             </Text>
           )}
         </Paper>
-      ))}
+        );
+      })}
       {findings.length > limit && (
         <Anchor component="button" type="button" size="sm" onClick={() => setLimit(findings.length)}>
           {c.more} ({findings.length - limit})

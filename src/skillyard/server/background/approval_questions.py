@@ -181,7 +181,7 @@ class _SessionApprover:
     store: ApprovalStore
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """As `Approver.ask`; who asks is told how a person agrees later, before its own patience ends."""
+        """As `Approver.ask`; the caller learns how a person agrees later, before its own patience ends."""
         command = approving_command(request, self.store)
         later = f"when a person has run `{command}` on the server, call this again"
         _, named, caller = request.session_id.partition("/")

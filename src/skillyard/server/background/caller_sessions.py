@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skillyard.conversations import Chat
     from skillyard.database import Database
     from skillyard.library import Catalog
-    from skillyard.server.settings import WorkspaceLimits
+    from skillyard.server.server_settings import WorkspaceLimits
     from skillyard.tools import Language, SkillTools
     from skillyard.workspace import OutputStream, Workspace, WorkspaceAnswer, WorkspaceFolder, WorkspaceRecord, Workspaces
 

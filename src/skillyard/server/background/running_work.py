@@ -30,7 +30,7 @@ from skillyard.execution.skill_call import TRIAL_INTERFACES
 from skillyard.files import locked, replace_file
 from skillyard.network import guarded_request
 from skillyard.network.hosts import read_destination
-from skillyard.server.settings import NotificationKind, NotificationSettings
+from skillyard.server.server_settings import NotificationKind, NotificationSettings
 from skillyard.text import shorten, single_line
 from skillyard.times import utc_now, utc_text
 from skillyard.wire import WireForm

@@ -102,7 +102,7 @@ class AgentMessage(ProtocolObject):
 
 
 class MessageDelivery(ProtocolObject):
-    """How the answer is wanted."""
+    """How the client wants the answer."""
 
     history_length: int | None = Field(default=None, ge=0)
     return_immediately: bool = False
@@ -110,7 +110,7 @@ class MessageDelivery(ProtocolObject):
 
 
 class SendMessageParameters(ProtocolObject):
-    """A message with how its answer is wanted."""
+    """A message, and how the client wants the answer."""
 
     message: AgentMessage
     configuration: MessageDelivery = MessageDelivery()

@@ -259,7 +259,7 @@ class _AgentTasks:
     async def _subscribe(self, params: Any) -> AsyncGenerator[dict[str, Any]]:
         chat, turn = await self._own(TaskParameters.model_validate(params).id)
         if turn.state not in _OPEN:
-            raise unsupported(f"the task is over ({TASK_STATES[turn.state]}): GetTask has what became of it")
+            raise unsupported(f"the task is over ({TASK_STATES[turn.state]}): GetTask returns its result")
         return self._updates(chat, turn)
 
     async def _get(self, params: Any) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from fastapi import Path as InPath
 
 from skillyard.errors import PackageMissing, SkillyardError, VersionNotFound
 from skillyard.registry import InstalledSkill, Registry
-from skillyard.registry.mirror import RegistryMirror
 from skillyard.registry.mirror_locations import INDEX_FILE, MirrorIndex
+from skillyard.registry.registry_mirror import RegistryMirror
 from skillyard.registry.requirements import version_key
 from skillyard.server.authorization import require_scope
 from skillyard.server.clients.published_skills import (

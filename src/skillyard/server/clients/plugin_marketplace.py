@@ -273,7 +273,7 @@ async def _git_request(request: Request) -> bytes:
 
 
 def _pack_for(service: OrganisationServices, skill: str, git_request: bytes) -> bytes:
-    """The answer for the version whose commit is wanted; a marketplace that was read before may name an older one."""
+    """The answer for the version whose commit is requested; a marketplace that was read before may name an older one."""
     commit_id = wanted_commit(git_request)
     for one in usable_versions(service, offered_skill(service, skill).skill_id):
         if _commit_id(file := _commit_file(service, one)) == commit_id:

@@ -267,7 +267,7 @@ def _score(entry: Mapping[str, Any], text: str, skills: Mapping[str, float]) -> 
 
 
 def _values(entry: Mapping[str, Any], path: str) -> list[str]:
-    """The values at a path with dots; a list is each of what is in it, and the publisher stands in the identifier."""
+    """The values at a path with dots; a list is each of what is in it, and the publisher is part of the identifier."""
     if path == "publisher":
         return [entry["identifier"].split(":")[2]]
     found: list[Any] = [entry]

@@ -41,7 +41,7 @@ from skillyard.errors import PermissionDenied, SignInRequired, SkillyardError, T
 from skillyard.server.authorization import ANONYMOUS, CLIENT, LOCAL_USER, OPEN, READ_METHODS, WEBHOOK, Caller
 from skillyard.server.middleware.request_limits import TokenBucket
 from skillyard.server.responses import problem_response
-from skillyard.server.settings import RateLimit
+from skillyard.server.server_settings import RateLimit
 
 if TYPE_CHECKING:
     import re
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from skillyard.database import Database
-    from skillyard.server.settings import AccessPolicy
+    from skillyard.server.server_settings import AccessPolicy
 
 
 _HEADERS: Final = (

@@ -70,8 +70,8 @@ def _clawhub(status: int, problem: Mapping[str, Any]) -> Response:
 
 def _oauth(status: int, problem: Mapping[str, Any]) -> Response:
     code = problem.get("oauth_error", "invalid_request" if status < 500 else "server_error")
-    told = {"error": code, "error_description": _NOT_DESCRIBED.sub("'", _sentence(problem, ""))}
-    return JSONResponse(told, status, {"Cache-Control": "no-store"})
+    body = {"error": code, "error_description": _NOT_DESCRIBED.sub("'", _sentence(problem, ""))}
+    return JSONResponse(body, status, {"Cache-Control": "no-store"})
 
 
 def _git(status: int, problem: Mapping[str, Any]) -> Response:

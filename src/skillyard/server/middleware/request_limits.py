@@ -28,7 +28,7 @@ from skillyard.paths import CLOEXEC, NOFOLLOW
 from skillyard.server.authorization import LOCAL_USER, READ_METHODS, Caller
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
 from skillyard.server.responses import problem_response
-from skillyard.server.settings import ConnectionLimits, RateLimit, RequestKind
+from skillyard.server.server_settings import ConnectionLimits, RateLimit, RequestKind
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

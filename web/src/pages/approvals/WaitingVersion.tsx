@@ -12,6 +12,7 @@ import { FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { notify } from "@/parts/notify";
+import { PowerSentence } from "@/parts/PowerSentence";
 
 import { approvals } from "./words";
 
@@ -80,7 +81,7 @@ function Powers({ sentences, more }: { sentences: readonly string[]; more: reado
     <List size="sm" spacing={2} listStyleType="none">
       {[...more, ...sentences.filter((sentence) => !more.includes(sentence))].map((sentence) => (
         <List.Item key={sentence} style={{ overflowWrap: "anywhere" }}>
-          <bdi>{visible(sentence)}</bdi>
+          <PowerSentence>{sentence}</PowerSentence>
           {more.includes(sentence) && (
             <Badge color="yellow" ml={6}>
               {t.new}

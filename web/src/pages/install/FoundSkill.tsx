@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 
 import type { Inspected } from "@/api/installing";
 import { useText } from "@/i18n";
-import { useMeaning } from "@/i18n/chinese";
+import { useMeaning, usePowerWords } from "@/i18n/chinese";
 import { useFormat } from "@/i18n/format";
 import { body } from "@/pages/skill/frontMatter";
 import { ClientTable } from "@/parts/ClientTable";
@@ -38,6 +38,7 @@ interface Props {
 export function FoundSkill({ skill, single, possible, taken, take, agreed, agree, overruled, overrule }: Props) {
   const t = useText(install);
   const meaning = useMeaning("rules");
+  const said = usePowerWords();
   return (
     <Paper p="lg" className={classes.skill} component="article" aria-label={visible(skill.name)}>
       <Group gap="sm" align="flex-start" wrap="nowrap">
@@ -64,7 +65,7 @@ export function FoundSkill({ skill, single, possible, taken, take, agreed, agree
           {possible && skill.refusals.length > 0 && <Checkbox mt="sm" checked={overruled} onChange={(event) => overrule(event.currentTarget.checked)} label={t.force} />}
         </Notes>
         <Worst skill={skill} />
-        <Notes icon={<IconShieldPlus size={18} />} color="orange" title={t.mayMore} notes={possible ? (skill.change?.widened ?? []) : []}>
+        <Notes icon={<IconShieldPlus size={18} />} color="orange" title={t.mayMore} notes={possible ? (skill.change?.widened ?? []).map(said) : []}>
           <Checkbox mt="sm" checked={agreed} onChange={(event) => agree(event.currentTarget.checked)} label={t.agree} />
         </Notes>
         <Notes icon={<IconAlertTriangle size={18} />} color="yellow" title={t.unmet} notes={skill.unmet} />
@@ -99,11 +100,12 @@ function Notes({ icon, color, title, notes, children }: { icon: ReactNode; color
 /** The gravest of what the scanner found, before anything is agreed to. */
 function Worst({ skill: { findings } }: { skill: Inspected }) {
   const t = useText(install);
+  const meaning = useMeaning("findings");
   const open = findings.filter(({ allowed }) => !allowed);
   const worst = open[0]?.severity;
   if (worst !== "high" && worst !== "medium") return null;
   const alike = open.filter(({ severity }) => severity === worst);
-  const notes = alike.slice(0, WORST).map(({ message, file, line }) => `${message} (${file}:${line})`);
+  const notes = alike.slice(0, WORST).map(({ rule, message, file, line }) => `${meaning(rule)?.title ?? message} (${file}:${line})`);
   return (
     <Notes icon={<IconShieldExclamation size={18} />} color={GRAVITY[worst] ?? "red"} title={t.worst[worst]} notes={[...new Set(notes)]}>
       {open.length > notes.length && (

@@ -12,6 +12,7 @@ import { visible } from "@/parts/foreign";
 import { versions } from "@/pages/skill/versionWords";
 import { ButtonLink } from "@/parts/links";
 import { Original } from "@/parts/Original";
+import { PowerSentence } from "@/parts/PowerSentence";
 
 import { install } from "./words";
 
@@ -74,7 +75,7 @@ export function Progress({ id, again, over, agree }: Props) {
                 </Text>
                 {[...required_by, ...widened].map((sentence) => (
                   <Text key={sentence} size="sm" style={{ overflowWrap: "anywhere" }}>
-                    <bdi>{visible(sentence)}</bdi>
+                    <PowerSentence>{sentence}</PowerSentence>
                   </Text>
                 ))}
               </div>

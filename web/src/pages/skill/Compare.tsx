@@ -17,6 +17,7 @@ import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
 import { PowerList } from "@/parts/PowerList";
+import { PowerSentence } from "@/parts/PowerSentence";
 import { Empty, Section } from "@/parts/Section";
 
 import classes from "./Compare.module.css";
@@ -238,7 +239,7 @@ function Powers({ before, after, widened, narrowed }: Two & { widened: readonly 
         <Alert color="orange" icon={<IconShieldExclamation size={20} />} title={t.widened(widened.length)} mb="sm">
           {widened.map((sentence) => (
             <Text key={sentence} size="sm" style={{ overflowWrap: "anywhere" }}>
-              <bdi>{visible(sentence)}</bdi>
+              <PowerSentence>{sentence}</PowerSentence>
             </Text>
           ))}
         </Alert>
@@ -254,7 +255,7 @@ function Powers({ before, after, widened, narrowed }: Two & { widened: readonly 
         <Alert color="gray" title={t.narrowed(narrowed.length)} mb="sm">
           {narrowed.map((sentence) => (
             <Text key={sentence} size="sm" style={{ overflowWrap: "anywhere" }}>
-              <bdi>{visible(sentence)}</bdi>
+              <PowerSentence>{sentence}</PowerSentence>
             </Text>
           ))}
         </Alert>

@@ -27,8 +27,8 @@ def upgrade() -> None:
         sa.Column("saved_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("owner", "name", name="pk_saved_searches"),
     )
-    read = ["dimension", "key", "day", "runs", "loaded"]
-    op.create_index("ix_usage_by_dimension_dimension_key_day_runs_loaded", "usage_by_dimension", read)
+    read = ["dimension", "key", "skill_id", "day", "runs", "loaded", "turns"]
+    op.create_index("ix_usage_by_dimension_use", "usage_by_dimension", read)
     stars = sa.table("skill_stars", *(sa.column(name) for name in ("skill_id", "owner", "starred_at")))
     before = sa.select(stars.c.owner, sa.literal(""), sa.literal("installed:").concat(stars.c.skill_id), stars.c.starred_at)
     op.execute(sa.insert(collected).from_select(["owner", "collection", "skill_id", "added_at"], before))
