@@ -56,6 +56,22 @@ def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(site: Si
     expect(page.get_by_text("No matching skills")).to_be_visible()
 
 
+def test_matches_that_are_less_sure_are_left_out_where_that_is_chosen(site: Site, visit: Open) -> None:
+    asked = "how many words has this text"
+    told = site.ask("GET", f"/api/v1/catalog/search?limit=100&q={asked.replace(' ', '+')}")["data"]
+    sure = [one["skill"]["name"] for one in told if one["confidence"] >= 0.5]
+    assert 0 < len(sure) < len(told)
+    page = visit(site, f"/skills?q={asked.replace(' ', '+')}")
+    expect(rows(page)).to_have_count(len(told))
+    page.get_by_role("combobox", name="Confidence").select_option("0.5")
+    expect(rows(page)).to_have_count(len(sure))
+    assert "least=0.5" in page.url
+    page.reload()
+    expect(rows(page)).to_have_count(len(sure))
+    page.get_by_role("button", name="Clear all filters").click()
+    expect(rows(page)).to_have_count(len(told))
+
+
 def names(page: Page) -> list[str]:
     """What the skills of the list are called, from the top."""
     return [link.inner_text().splitlines()[0].partition(" · ")[0] for link in rows(page).get_by_role("link").all()]
