@@ -8,7 +8,7 @@
     tools = SkillTools(catalog)
     system = "You are a helpful agent. " + catalog.prompt(budget=2000).text
 
-Each name is imported from its room when it is first used, so that `import skillyard` itself costs next to nothing.
+Each name is imported from its component when it is first used, so that `import skillyard` itself costs next to nothing.
 """
 
 from typing import TYPE_CHECKING

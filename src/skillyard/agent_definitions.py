@@ -1,7 +1,7 @@
 """Definitions of agents: a system prompt, a model and skills under a name; the exact prompt of each, and what each skill costs.
 
 `AgentStore` keeps them in the records; `write_agent_prompt` also works on a draft that was never kept. What an agent does in a
-conversation is the concern of the room `conversations`.
+conversation is the concern of `conversations`.
 
 Stage 1 is the index, in every message. Stage 2 is a SKILL.md, when the model reads it; `skill_md_tokens` is what that costs.
 Stage 3 is what the model then does by the skill's instructions.

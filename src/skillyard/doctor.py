@@ -119,7 +119,7 @@ def _configuration(catalog: Catalog) -> MachineCheck:
 
 
 def _policy(catalog: Catalog) -> Iterator[MachineCheck]:
-    """Whether the tables that other rooms read can be understood."""
+    """Whether the tables that other components read can be understood."""
     for name, read in (("permissions", catalog.rules), ("sandbox settings", catalog.executor)):
         try:
             read()

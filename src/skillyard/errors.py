@@ -64,6 +64,10 @@ class InvalidInput(SkillyardError, code="invalid_input", status=400):
     """A value the caller gave cannot be used."""
 
 
+class UsageProblem(InvalidInput, code="usage"):
+    """The command line itself cannot be understood."""
+
+
 class InvalidConfiguration(InvalidInput, code="invalid_configuration"):
     """A settings file cannot be read or says something that cannot be meant."""
 
@@ -305,6 +309,10 @@ class ConversationBusy(SkillyardError, code="conversation_busy", status=409):
 
 class ModelFailed(SkillyardError, code="model_failed", status=502):
     """The service of a model refused a request, or could not be reached; `details["said"]` is its answer, if any."""
+
+
+class TurnLimitExceeded(ModelFailed, code="turn_limit", status=422):
+    """A model went on for longer than a turn may be."""
 
 
 class ModelKeyRefused(ModelFailed, code="model_key_refused"):

@@ -41,12 +41,12 @@ Settings = Mapping[str, "Setting | Settings"]
 """The keys that a table may have; a table in it is described by a mapping of its own."""
 
 
-def number(most: int | None = None, *, name: str = "", convert: Callable[[int], Any] | None = None) -> Setting:
-    """A whole number above 0, and not above `most`."""
-    expected = "a whole number above 0" if most is None else f"a number from 1 to {most:,}"
+def number(most: int | None = None, *, least: int = 1, name: str = "", convert: Callable[[int], Any] | None = None) -> Setting:
+    """A whole number, at least `least` and not above `most`."""
+    expected = f"a whole number above {least - 1}" if most is None else f"a number from {least:,} to {most:,}"
 
     def accepts(value: Any) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and value >= 1 and (most is None or value <= most)
+        return isinstance(value, int) and not isinstance(value, bool) and value >= least and (most is None or value <= most)
 
     return Setting(expected, accepts, name, convert)
 
@@ -85,8 +85,13 @@ def named_tables(settings: Settings, *, name: str, convert: Callable[[Mapping[st
     return Setting("a table", _is_table, name, convert, inner=settings)
 
 
+def anything() -> Setting:
+    """A value that another component reads."""
+    return Setting("a value", lambda _: True)
+
+
 def any_table() -> Setting:
-    """A table that another room reads."""
+    """A table that another component reads."""
     return Setting("a table", _is_table, convert=MappingProxyType)
 
 

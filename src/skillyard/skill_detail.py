@@ -78,7 +78,7 @@ class SkillDetail:
         return "no: it holds instructions, nothing to run"
 
     def to_dict(self) -> dict[str, object]:
-        """The portrait as `show --json` gives it: the shape of `list` and more."""
+        """The skill as `show --json` gives it: the shape of `list` and more."""
         skill = self.skill
         return {
             **skill.to_dict(),

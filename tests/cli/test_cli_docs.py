@@ -17,14 +17,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/cli.md").read_text("utf-8")
 
 
-@pytest.fixture
-def generator() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("generate_docs", ROOT / "scripts/generate_docs.py")
+def script(name: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # dataclasses look for their module there
     specification.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def generator() -> ModuleType:
+    return script("generate_docs")
 
 
 def laid_out(page: str) -> str:
@@ -66,7 +71,7 @@ def test_what_the_rules_of_check_find_on_the_page_is_todays(generator: ModuleTyp
 
 def test_the_rules_of_the_scanner_on_the_page_are_todays(generator: ModuleType) -> None:
     page, chinese = (name.read_text("utf-8") for name in (generator.SCANNING, generator.CHINESE_SCANNING))
-    texts = json.loads((ROOT / "scripts/chinese.json").read_text("utf-8"))["scanner"]
+    texts = script("chinese_docs").texts("scanner")
     assert generator.with_scanner_rules(page) == page, "run `make docs`"
     assert generator.with_scanner_rules(chinese, texts) == chinese, "run `make docs`"
     assert generator.with_scanner_rules(page.replace("`fork-bomb`", "`fork-bombe`")) == page

@@ -51,6 +51,19 @@ def test_skills_are_carried_from_home_to_home(home: Any, skill: Path, capsys: py
     assert json.loads(capsys.readouterr().out)["same"] is True
 
 
+def test_an_action_has_a_help_and_takes_the_common_options(home: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    home("one")
+    for action in ("export", "import", "sync", "list"):
+        assert main(["mirror", action, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert f"usage: skillyard mirror {action}" in shown
+        assert "--skill NAME" in shown
+    assert main(["mirror", "list", "nowhere", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "invalid_source"
+    assert main(["--json", "mirror", "list", "nowhere"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "invalid_source"
+
+
 def test_what_is_no_mirror_is_told_with_a_way_out(home: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home("one")
     assert main(["mirror", "import", "nowhere"]) == 1

@@ -26,8 +26,8 @@ SEAMS: Final = {  # short modules that exactly one other imports, and why they s
 
 
 def test_there_are_few_modules_and_none_is_long() -> None:
-    assert 300 < len(MODULES) <= 400, "crumbs: merge what belongs together"
-    assert sum(len(text.splitlines()) for text in MODULES.values()) / len(MODULES) > 210, "crumbs: merge what belongs together"
+    assert 300 < len(MODULES) <= 400, "merge modules that belong together"
+    assert sum(len(text.splitlines()) for text in MODULES.values()) / len(MODULES) > 210, "merge modules that belong together"
     assert {name: count for name, text in MODULES.items() if (count := len(text.splitlines())) > 600} == {}
 
 

@@ -25,6 +25,7 @@ import skillyard
 from skillyard.cli import language
 from skillyard.permissions.permission_rules import glob
 from skillyard.scanner import network_use
+from skillyard.search import words
 
 pytestmark = pytest.mark.xdist_group("the whole source")  # one process parses it
 _SOURCE = Path(skillyard.__file__).parent
@@ -37,7 +38,7 @@ _PROGRAMS = {  # they run inside a sandbox, where strangers hold up only themsel
 # Where functions make patterns of parts, and how many: `samples` has some of each, modules keep what the scanner makes.
 _MADE = {
     "catalog/skill_catalog.py": 1, "cli/language.py": 1, "cli/screen.py": 1, "execution/abp_declaration.py": 2,
-    "permissions/permission_rules.py": 2,
+    "permissions/permission_rules.py": 2, "search/words.py": 2,
     "sandbox/processes.py": 1, "scanner/network_use.py": 2, "scanner/matching.py": 3,
     "workspace/session_files.py": 3,  # a model's own search, in the sandbox of its session
 }  # fmt: skip
@@ -118,8 +119,8 @@ def calls_in(tree: ast.Module) -> Calls:
         if not (isinstance(node.func.value, ast.Name) and node.func.value.id == "re"):
             continue
         if isinstance(node.args[0], ast.Constant):
-            words = ast.unparse(node)
-            flags = sum(flag for flag in (re.IGNORECASE, re.MULTILINE, re.DOTALL, re.ASCII) if f"re.{flag.name}" in words)
+            text = ast.unparse(node)
+            flags = sum(flag for flag in (re.IGNORECASE, re.MULTILINE, re.DOTALL, re.ASCII) if f"re.{flag.name}" in text)
             found.append((node.args[0].value, flags, use_of({node.func.attr}), node.lineno))
         elif id(node) in inside:
             made += 1
@@ -162,6 +163,8 @@ def samples() -> Iterator[tuple[str, re.Pattern[str], str]]:
     yield "catalog/skill_catalog.py", re.compile(r"(?:/a/a/a|/a/a|/a)(?![\w-])"), "search"
     yield "sandbox/processes.py", re.compile(r"run-(\d+)-.+"), "match"
     yield "execution/abp_declaration.py", re.compile(rf"\b{'a ' * 20}a(?:s|es)?\b"), "search"
+    yield "search/words.py", words._run(), "search"
+    yield "search/words.py", words._wide_run(), "match"
     yield "cli/screen.py", re.compile(re.escape("a" * 20), re.IGNORECASE), "search"
     for _, pattern, _ in sorted(language._answers(), key=lambda answer: -answer[1].groups)[:4]:  # with the most values
         yield "cli/language.py", pattern, "fullmatch"

@@ -1,4 +1,4 @@
-"""The house keeps its shape: small modules, complete exports, light imports, one list of errors."""
+"""The structure of the source: small modules, complete exports, light imports, one list of errors."""
 
 from __future__ import annotations
 
@@ -108,6 +108,17 @@ def test_every_error_has_a_code_a_status_and_a_meaning_and_survives_pickling(err
 def test_error_codes_are_unique() -> None:
     codes = [error.code for error in ERRORS]
     assert len(codes) == len(set(codes)) >= 70
+
+
+def test_every_error_code_is_in_the_one_table() -> None:
+    elsewhere = {
+        node.name: _within(path)
+        for path in MODULES
+        if path != SOURCE / "errors.py"
+        for node in parsed(path).body
+        if isinstance(node, ast.ClassDef) and any(word.arg == "code" for word in node.keywords)
+    }
+    assert elsewhere == {}
 
 
 def test_importing_the_library_imports_nothing_heavy() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 Site = Any  # of conftest.py, which is no module to import from
 Open = Callable[..., Page]
@@ -54,6 +54,22 @@ def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(site: Si
     expect(page.get_by_text("No matching skills")).to_be_visible()
     page.goto("/skills?q=zzzz+qqqq")
     expect(page.get_by_text("No matching skills")).to_be_visible()
+
+
+def test_matches_that_are_less_sure_are_left_out_where_that_is_chosen(site: Site, visit: Open) -> None:
+    asked = "how many words has this text"
+    told = site.ask("GET", f"/api/v1/catalog/search?limit=100&q={asked.replace(' ', '+')}")["data"]
+    sure = [one["skill"]["name"] for one in told if one["confidence"] >= 0.5]
+    assert 0 < len(sure) < len(told)
+    page = visit(site, f"/skills?q={asked.replace(' ', '+')}")
+    expect(rows(page)).to_have_count(len(told))
+    page.get_by_role("combobox", name="Confidence").select_option("0.5")
+    expect(rows(page)).to_have_count(len(sure))
+    assert "least=0.5" in page.url
+    page.reload()
+    expect(rows(page)).to_have_count(len(sure))
+    page.get_by_role("button", name="Clear all filters").click()
+    expect(rows(page)).to_have_count(len(told))
 
 
 def names(page: Page) -> list[str]:
@@ -294,3 +310,36 @@ def test_a_page_whose_parts_are_of_an_older_version_says_so(site: Site, visit: O
     page.unroute("**/MemoryPage-*")
     page.get_by_role("button", name="Reload the page").click()
     expect(page.get_by_role("heading", level=1, name="Memory")).to_be_visible()
+
+
+def test_a_list_is_where_it_was_after_a_reload_and_on_the_way_back(site: Site, visit: Open) -> None:
+    page = visit(site, "/skills")
+    page.set_viewport_size({"width": 1280, "height": 420})
+    rows = page.get_by_role("list", name="Skills").get_by_role("link")
+    expect(rows.first).to_be_visible()
+    page.mouse.wheel(0, 500)
+    page.wait_for_function("() => window.scrollY === 500")
+    page.reload()
+    page.wait_for_function("() => window.scrollY === 500")
+    page.locator("main a[href*='/skills/']:visible").filter(has_text="tokens listed").nth(5).click()
+    expect(page.get_by_role("tab", name="Overview")).to_be_visible()
+    page.go_back()
+    page.wait_for_function("() => window.scrollY > 300")
+
+
+def test_what_is_typed_before_the_palette_has_come_is_in_it(site: Site, visit: Open) -> None:
+    held: list[Route] = []
+    page = visit(site, "/healthz", fresh=True)
+    page.route("**/Palette-*.js", lambda route: held.append(route))  # a method of a list takes no marks
+    page.goto("/install")
+    field = page.get_by_role("main").get_by_role("textbox").first
+    field.focus()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("texx")
+    page.keyboard.press("Backspace")
+    page.unroute("**/Palette-*.js")  # which lets them through
+    page.keyboard.type("t-stat")
+    palette = page.get_by_role("dialog")
+    expect(palette.get_by_role("textbox")).to_have_value("text-stat")
+    expect(palette.get_by_text("text-statistics").first).to_be_visible()
+    expect(field).to_have_value("")

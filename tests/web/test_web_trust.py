@@ -159,6 +159,10 @@ def test_a_text_is_read_as_the_model_reads_it_with_the_verdict_of_the_scanner_be
     expect(page.get_by_role("tab", name="Safety")).to_contain_text(re.compile(r"[1-9]"))
     page.get_by_role("link", name="High risk").click()
     expect(page.get_by_text("Scanner findings")).to_be_visible()
+    page.get_by_label("切换到中文").click()
+    found = page.get_by_role("tabpanel")
+    for said in ("文本要求模型忽略其他指令", "如何修正: 删除这句话", "为什么重要: 运行什么由服务器决定"):
+        expect(found).to_contain_text(said)
 
 
 def test_what_is_written_survives_a_reload_another_page_and_goes_along_to_a_schedule(asking_site: Site, visit: Open) -> None:
@@ -246,3 +250,38 @@ def test_a_person_signs_in_sees_which_program_asks_for_what_and_allows_part_of_i
     page.get_by_role("button", name="Refuse").click()
     page.wait_for_url(f"{back}?**")
     assert parse_qs(urlsplit(page.url).query)["error"] == ["access_denied"]
+
+
+def test_a_session_that_ends_under_an_open_form_takes_nothing_of_it(keyed_site: Site, visit: Open) -> None:
+    page = visit(keyed_site, "/memory", fresh=True)
+    page.watch.forgive("status of 401")  # type: ignore[attr-defined]
+
+    def sign_in() -> None:
+        page.get_by_label("API key").fill(keyed_site.known["key"])
+        page.get_by_role("button", name="Sign in").press("Enter")
+        expect(page.get_by_label("API key")).to_have_count(0)
+
+    sign_in()
+    page.get_by_role("button", name="Add a memory").first.click()
+    text = page.get_by_role("dialog", name="Add a memory").get_by_role("textbox").first
+    text.fill("tea, no sugar")
+    page.context.clear_cookies()
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("dialog", name="Add a memory").get_by_role("button", name=re.compile("^(Add|Save)")).click()
+    sign_in()
+    expect(text).to_have_value("tea, no sugar")
+    page.get_by_role("dialog", name="Add a memory").get_by_role("button", name=re.compile("^(Add|Save)")).click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_text("tea, no sugar")).to_be_visible()
+
+
+def test_a_double_click_starts_one_run(asking_site: Site, visit: Open) -> None:
+    page = visit(asking_site, "/skills/config:preference-recorder?tab=run")
+    page.get_by_role("textbox", name="preference").fill("tea")
+    before = asking_site.ask("GET", "/api/v1/runs?limit=1")["meta"]["total"]
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    page.get_by_role("button", name="Run it").dblclick()
+    expect(page.get_by_text("Succeeded").first).to_be_visible()
+    assert [url.rpartition("/")[2] for url in sent if "/runs" in url] == ["runs"]
+    assert asking_site.ask("GET", "/api/v1/runs?limit=1")["meta"]["total"] == before + 1

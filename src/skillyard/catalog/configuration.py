@@ -212,12 +212,12 @@ class Configuration(NamedTuple):
     """The values of the settings files, each checked.
 
     `paths` are as written: relative ones belong to the folder of `file`, `~` is the home folder. `sandbox` is the user's table
-    and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: the sandbox room knows their
+    and `project_sandbox` the project's, which can only narrow it; both are passed on unchecked: `sandbox` knows their
     keys. `command_rules` are the user's rules about commands and `project_command_rules` the project's, which can only narrow
     them too. `servers` are the user's MCP servers by name, passed on unchecked too: a project may not register any. `server` is
-    the user's table of the HTTP service, whose keys the server room knows, `engine` that of the engine, `workspace` that of
-    workspaces and `insights` that of prices, whose rooms know their keys. `scan` and `user_scan` list the suppressed findings,
-    in the nearest file and in the user's own: the scanner room knows their keys. `database_url`, `package_store`,
+    the user's table of the HTTP service, whose keys `server` knows, `engine` that of the engine, `workspace` that of
+    workspaces and `insights` that of prices, whose components know the keys. `scan` and `user_scan` are suppressed findings,
+    in the nearest file and in the user's own: `scanner` knows their keys. `database_url`, `package_store`,
     `kept_versions` (of a skill, on the disk),
     `private_hosts` (packages may come from addresses that are not public), `fetch_links` (what skills tell to fetch is fetched
     when they are installed, and kept), `pinned_signers` (who must sign packages, by source), `approval` (which

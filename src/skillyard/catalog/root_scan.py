@@ -66,8 +66,8 @@ def _code_stamps() -> tuple[object, ...]:
     """What decides how a file is read: the version, and size and time of every file of the code that reads it."""
     stamps: list[tuple[str, int, int]] = []
     package = os.path.dirname(os.path.dirname(__file__))
-    for room in ("document", "catalog"):
-        with contextlib.suppress(OSError), os.scandir(f"{package}/{room}") as entries:
+    for component in ("document", "catalog"):
+        with contextlib.suppress(OSError), os.scandir(f"{package}/{component}") as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
@@ -174,7 +174,7 @@ def _reading_finder(read: dict[str, SkillFacts], profile: Profile, progress: Pro
     """Reads each file as soon as it is found, for a root that has no cached snapshot; the facts go into `read`."""
 
     def find(root: str, folders: list[str]) -> list[FileStamp | None]:
-        from skillyard.catalog.summaries import find_and_read  # needs the document room, which a cached tree never does
+        from skillyard.catalog.summaries import find_and_read  # needs `document`, which a cached tree never does
         from skillyard.offload.forked_map import forked_map
 
         pairs = forked_map(folders, lambda some: find_and_read(root, some, profile), progress=progress)

@@ -216,7 +216,7 @@ class Skill:
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The diagnostics of its SKILL.md."""
-        from skillyard.document import Diagnostic  # an unchanged list never needs the document room
+        from skillyard.document import Diagnostic  # an unchanged list never needs `document`
 
         return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by summaries.py
 

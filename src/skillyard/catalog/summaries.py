@@ -103,7 +103,7 @@ def walk(
 ) -> WalkResult:
     """Every skill at most `depth` folders below `root`, which may be a skill folder itself.
 
-    `installed` means that each child holds its version behind a `current` link, as the install room lays them out. `find` works
+    `installed` means that each child holds its version behind a `current` link, as `registry` lays them out. `find` works
     on many folders at once; one that also reads the files saves opening each of them twice.
     """
     walker = _Walker(root, boundary, depth, find)

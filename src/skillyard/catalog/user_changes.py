@@ -3,8 +3,8 @@
 `settings.json` in Skillyard's own folder has the states and sets. The shape is `{"enableSkills": true, "skills": {"user:pdf":
 {"enabled": true, "state": "pinned"}}, "sets": {"/home/me/site": "backend"}}`. A skill of a project or of a
 configured folder is written with its folder, `deploy@/home/me/site/.claude/skills`: a namesake elsewhere is another skill. An
-entry of an older version, `project:deploy`, holds in every project until one of them enables its skill. Keys this room does
-not know are kept.
+entry of an older version, `project:deploy`, holds in every project until one of them enables its skill. Keys that are unknown
+here are kept.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def load_settings(data: str) -> SkillSettings:
 
 
 _LINKS: Final = "agent-links.json"
-"""What `coding_agents.SkillLinks` writes; of it only this much is read here, without its room: every list is shown with it."""
+"""What `coding_agents.SkillLinks` writes; only this much of it is read here, by itself: every list is shown with it."""
 _LARGEST_LINKS: Final = 16 * 1024 * 1024
 
 

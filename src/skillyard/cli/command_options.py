@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.catalog.catalog_state import SET_VARIABLE
-from skillyard.cli.screen import ScanProgress, UsageProblem, require_existing
-from skillyard.errors import DatabaseUnavailable, InvalidConfiguration, InvalidInput, SkillNotFound, ValueRefused
+from skillyard.cli.screen import ScanProgress, require_existing
+from skillyard.errors import DatabaseUnavailable, InvalidConfiguration, InvalidInput, SkillNotFound, UsageProblem, ValueRefused
 from skillyard.library import Catalog
 from skillyard.plain_json import read_json
 from skillyard.times import MAX_RUN_MS

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.screen import FAILURE, OK, UsageProblem
-from skillyard.errors import HelpersBusy, InvalidConfiguration, SandboxUnavailable
+from skillyard.cli.screen import FAILURE, OK
+from skillyard.errors import HelpersBusy, InvalidConfiguration, SandboxUnavailable, UsageProblem
 from skillyard.text import nearest, sanitize, shorten, single_line
 
 if TYPE_CHECKING:

@@ -22,13 +22,13 @@ from skillyard.cli.screen import (
     OK,
     USAGE,
     Screen,
-    UsageProblem,
     console_width,
     describe_failure,
     exit_code,
     roots_of_command_line,
     wants_color,
 )
+from skillyard.errors import UsageProblem
 from skillyard.text import nearest
 
 
@@ -302,7 +302,19 @@ def parser_of(name: str) -> Parser:
     parser = command_parser(name)
     _functions_of(name)[0](parser)
     add_common_options(parser)
+    for actions in parser._actions:
+        if isinstance(actions, argparse._SubParsersAction):
+            for described in actions._choices_actions:
+                _complete_action(actions.choices[described.dest], described.help or "")
     return parser
+
+
+def _complete_action(parser: argparse.ArgumentParser, description: str) -> None:
+    """Let an action of a command explain itself and take the common options behind its arguments, too."""
+    parser.description = _sentence(translated(description))
+    add_common_options(parser)
+    for option in parser._action_groups[-1]._group_actions:
+        option.default = argparse.SUPPRESS  # what stands before the action stays
 
 
 def leading_parser() -> Parser:

@@ -19,7 +19,7 @@ from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, Final, TextIO
 
 from skillyard.cli.language import OWN_TEXT, translated, translated_answer, translated_failure
-from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.errors import SkillyardError, UsageProblem
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
@@ -340,10 +340,6 @@ _HINT_LIMIT: Final = 5
 _ROOTED: Final = re.compile(
     r"`skillyard (?:list|show|search|prompt|read|check|enable|disable|delete|run|test|scan)(?![\w-])[^`]*"
 )
-
-
-class UsageProblem(InvalidInput, code="usage"):
-    """The command line itself cannot be understood."""
 
 
 def require_existing(path: str, *, hint: str = "check the path") -> str:

@@ -32,7 +32,7 @@ from skillyard.conversations.tool_calling import (
     write_pictures,
 )
 from skillyard.conversations.turn_reporter import report_output
-from skillyard.errors import ModelFailed
+from skillyard.errors import ModelFailed, TurnLimitExceeded
 from skillyard.prompt.fence import cut_fenced
 from skillyard.text import sanitize
 from skillyard.tools import ToolResult
@@ -65,10 +65,6 @@ class TurnLimits:
 
 DEFAULT_TURN_LIMITS: Final = TurnLimits()
 _log = logging.getLogger(__name__)
-
-
-class TurnLimitExceeded(ModelFailed, code="turn_limit", status=422):
-    """A model went on for longer than a turn may be."""
 
 
 @dataclass(frozen=True, slots=True)

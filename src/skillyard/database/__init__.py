@@ -1,6 +1,6 @@
 """The records: runs, memories, approvals, installed skills in SQLite, or in PostgreSQL when a URL names one.
 
-`with Database.open(url).write() as connection: connection.execute(insert(runs).values(...))`. This room decides nothing: it
+`with Database.open(url).write() as connection: connection.execute(insert(runs).values(...))`. It decides nothing: it
 stores what services write. It takes half a second to import, so listing or showing skills never does.
 """
 

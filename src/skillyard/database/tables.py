@@ -377,7 +377,7 @@ USAGE_MEASURES: Final = (
     "refused", "turns", "turns_failed", "input_tokens", "output_tokens", "duration_ms",
 )  # fmt: skip
 USAGE_BUCKETS: Final = 24
-"""Columns `took_0`, …: how many runs took so long; the insights room knows how long."""
+"""Columns `took_0`, …: how many runs took so long; `insights` knows how long."""
 
 
 def _usage_columns() -> Iterator[Column[int]]:

@@ -1,7 +1,7 @@
 """The engine: executes runs here or on workers, and records each one before it starts and when it has ended.
 
 `run = await LocalEngine(Executor(), Records(folder)).run(RunRequest(skill, {"text": "…"}))`. What a run does is the execution
-room's concern; every interface goes through an engine, so that every run leaves a record.
+component's concern; every interface goes through an engine, so that every run leaves a record.
 """
 
 from __future__ import annotations

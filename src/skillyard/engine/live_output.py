@@ -35,7 +35,7 @@ MAX_LOG_CHARACTERS: Final = 64 * 1024
 
 
 def log_tail(log: str, *, whole: bool = True) -> str:
-    """The end of a log, at most 65,536 characters behind an ellipsis where more came before; not `whole` when it is cut already."""
+    """The end of a log, at most 65,536 characters; with an ellipsis if it is cut here or, not `whole`, was cut already."""
     return log if whole and len(log) <= MAX_LOG_CHARACTERS else "…" + log[-MAX_LOG_CHARACTERS:]
 
 

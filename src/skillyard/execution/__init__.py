@@ -1,6 +1,6 @@
 """Execution: from a skill and parameters to a run, with its output, steps, memory writes and the limits that held.
 
-`run = await Executor().run(RunRequest(skill, {"text": "…"}))`. Which sandbox holds the run is the sandbox room's concern.
+`run = await Executor().run(RunRequest(skill, {"text": "…"}))`. Which sandbox holds the run is the concern of `sandbox`.
 What a run needs is imported at once; the rest when it is first used, so that a run is quick to start.
 """
 

@@ -75,7 +75,7 @@ class Timeline(WireForm):
 
 
 Recorded = Any
-"""A record of a room that this one does not know: a `RunRecord` of the engine, or a `Turn` of a conversation."""
+"""A record of a component that this one does not know: a `RunRecord` of the engine, or a `Turn` of a conversation."""
 
 
 def run_timeline(run: Recorded, settings: InsightSettings, *, now: datetime | None = None) -> Timeline:

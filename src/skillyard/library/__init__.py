@@ -1,4 +1,4 @@
-"""The library: the catalog as a program uses it, with the rooms that work for it in one object."""
+"""The library: the catalog as a program uses it, with the components that work for it in one object."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Memories in the database of the records, recalled by full-text search.
 
-Words are those of the search room: without English endings, and for Chinese, Japanese and Korean pairs of characters. Single
+Words are those of `search`: without English endings, and for Chinese, Japanese and Korean pairs of characters. Single
 characters of those scripts are kept as well, so that a query of one character finds something.
 """
 

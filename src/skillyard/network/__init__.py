@@ -1,6 +1,6 @@
 """Hosts, URLs and guarded connections: allow-list rules, address rules, guarded HTTP requests, and the allow-list proxy.
 
-It knows nothing of sandboxes or skills; several rooms use it. What loads asyncio and `h11` (`connections`, `proxy`,
+It knows nothing of sandboxes or skills; several components use it. What loads asyncio and `h11` (`connections`, `proxy`,
 `proxy_relay`) is imported from its module, where it is used.
 """
 

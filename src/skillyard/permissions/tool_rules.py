@@ -137,7 +137,7 @@ class JudgementBudget:
             raise TooMuchToJudge
 
 
-class TooMuchToJudge(Exception):  # caught in this room
+class TooMuchToJudge(Exception):  # caught in this component
     """A call names so much, or there are so many rules, that they are not compared to the end."""
 
 

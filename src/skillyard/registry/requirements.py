@@ -1,7 +1,7 @@
 """What skills require, whether it is there, and why it is asked for; versions in the words of npm and of Python.
 
 Nothing here is a reason not to install: it is reported then, and by `skillyard doctor`. Packages are a matter of
-the room `environments`: a skill has those that it was granted, whatever is installed beside Skillyard.
+the component `environments`: a skill has those that it was granted, whatever is installed beside Skillyard.
 """
 
 from __future__ import annotations

@@ -182,13 +182,13 @@ def _stage(engine: IsolationMechanism, job: Job, entry: str, runtime: Runtime, i
 
 @lru_cache(maxsize=4)
 def own_file(name: str) -> bytes:
-    """The content of a file of this room."""
+    """The content of a file of this package."""
     return Path(__file__).with_name(name).read_bytes()
 
 
 @lru_cache(maxsize=4)
 def own_script(name: str, *, compiled: bool) -> tuple[str, bytes]:
-    """The file name and content of a script of this room; compiled where the same Python will read it."""
+    """The file name and content of a script of this package; compiled where the same Python will read it."""
     source = Path(__file__).with_name(f"{name}.py").read_bytes()
     if not compiled:
         return f"{name}.py", source

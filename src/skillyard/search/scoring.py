@@ -430,7 +430,7 @@ def expansion(index: SearchIndex, query: str, query_words: Sequence[str]) -> tup
 
 
 def as_written(index: SearchIndex, query: str, found: Sequence[str]) -> list[str]:
-    """Words in the form of `words`, each as the request writes it, or else a table of this room or a skill."""
+    """Words in the form of `words`, each as the request writes it, or else a table of this component or a skill."""
     known = _spellings(query)
     for texts in (_table_texts, lambda: index.vocabulary):
         if all(word in known for word in found):

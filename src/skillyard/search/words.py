@@ -58,6 +58,8 @@ def run_words(text: str) -> Sequence[str]:
     """The same of `text` that has no ASCII character but letters and digits: where it is all ASCII, it is one run."""
     if text.isascii():
         return _uncached_latin(text)
+    if len(text) == 2 and "\u4e00" <= text[0] <= "\u9fff" and "\u4e00" <= text[1] <= "\u9fff":
+        return () if text in _WIDE_STOP_WORDS else (text,)
     return _pairs(text) if _han().fullmatch(text) else words(text)
 
 
@@ -111,6 +113,8 @@ def _uncached_latin(run: str) -> tuple[str, ...]:
         return ()
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return (stem(lower),)
+    if run.isdigit():
+        return (run,)
     parts = [part.lower() for part in _PART.findall(run)]
     named = [stem(part) for part in parts if len(part) > 1 and not part.isdigit() and part not in STOP_WORDS]
     return tuple(dict.fromkeys([stem(lower), *named]))

@@ -1,6 +1,6 @@
 """The tools of a workspace: a shell, code and files, offered where a workspace is given.
 
-What they do is the room `workspace`'s; here is how they are advertised, and their answers as tool results.
+What they do is in `workspace`; here is how they are advertised, and their answers as tool results.
 """
 
 from __future__ import annotations

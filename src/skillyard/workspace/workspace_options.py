@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from skillyard.catalog import home_directory
-from skillyard.errors import FileMissing, InvalidConfiguration, PathRefused
+from skillyard.errors import FileMissing, PathRefused
 from skillyard.sandbox import (
     NOTHING_GRANTED,
     GrantedEnvironment,
@@ -18,6 +18,7 @@ from skillyard.sandbox import (
     choose_backend,
     container_image,
 )
+from skillyard.settings_reader import Settings, SettingsReader, anything, flag, number, text, texts
 from skillyard.times import MAX_RUN_MS
 from skillyard.workspace.held_back import check_writable, held_part
 
@@ -131,29 +132,35 @@ class WorkspaceOptions:
         return tuple(replace(mount, without_compiled=True) for mount in mounts)
 
 
-_NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
-    "quota-mb": (1, 1024 * 1024),
-    "default-timeout-ms": (1, MAX_RUN_MS),
-    "answer-characters": (1_000, 1_000_000),
-    "idle-seconds": (1, 7 * 24 * 3600),
+_NUMBERS: Final[Settings] = {
+    "quota-mb": number(1024 * 1024),
+    "default-timeout-ms": number(MAX_RUN_MS),
+    "answer-characters": number(1_000_000, least=1_000),
+    "idle-seconds": number(7 * 24 * 3600),
 }
+_OPTIONS: Final = tuple(name.replace("-", "_") for name in _NUMBERS)
 _LIMITS: Final = ("timeout-ms", "memory-mb", "pids", "nofile", "file-size-mb", "tmp-mb", "output-bytes")
 _GRANTS: Final = ("environment", "pass-environment", "private-networks")
-_CONVERSATIONS: Final = "conversations"
-_WRITABLE: Final = "writable"
-_KNOWN: Final = (*_NUMBERS, *_LIMITS, *_GRANTS, "network-allowlist", "backend", "container-image", _CONVERSATIONS, _WRITABLE)
+_SETTINGS: Final[Settings] = {
+    **_NUMBERS,
+    **{name: anything() for name in (*_LIMITS, *_GRANTS, "network-allowlist", "container-image")},  # of a policy
+    "backend": text("a name"),
+    "conversations": flag(),
+    "writable": texts("a list of names", check_writable),
+}
+
+
+def _read(settings: Mapping[str, object]) -> dict[str, Any]:
+    return SettingsReader("skillyard.toml").read(_SETTINGS, settings, "workspace")
 
 
 def workspaces_in_conversations(settings: Mapping[str, object]) -> bool:
     """Whether conversations may have workspaces: `conversations = false` in the table takes them away.
 
     Raises:
-        InvalidConfiguration: it is neither true nor false.
+        InvalidConfiguration: as `options_from_settings`.
     """
-    allowed = settings.get(_CONVERSATIONS, True)
-    if not isinstance(allowed, bool):
-        raise InvalidConfiguration("workspace.conversations must be true or false", hint="fix the [workspace] table")
-    return allowed
+    return _read(settings).get("conversations", True) is True
 
 
 def options_from_settings(
@@ -169,8 +176,7 @@ def options_from_settings(
         InvalidConfiguration: an unknown key, or a number out of its range.
         InvalidPolicy: a limit, host or variable that cannot be meant.
     """
-    if unknown := sorted(set(settings) - set(_KNOWN)):
-        raise InvalidConfiguration(f"unknown workspace setting: {', '.join(unknown)}", hint=f"known: {', '.join(_KNOWN)}")
+    values = _read(settings)
     usual = {name: value for name, value in asdict(WORKSPACE_POLICY).items() if name.replace("_", "-") in _LIMITS}
     hosts = settings.get("network-allowlist") or ()
     chosen = {name: value for name, value in settings.items() if name in (*_LIMITS, *_GRANTS)}
@@ -178,28 +184,9 @@ def options_from_settings(
     policy = Policy.ceiling(
         {**usual, **{name.replace("-", "_"): value for name, value in chosen.items()}, **network}, environ=environ
     )
-    numbers: dict[str, Any] = {name.replace("-", "_"): _number(name, settings[name]) for name in _NUMBERS if name in settings}
-    backend = settings.get("backend")
-    if backend is not None and not isinstance(backend, str):
-        raise InvalidConfiguration("workspace.backend must be a name", hint='for example backend = "bwrap"')
+    given = {name: values[name] for name in ("backend", "writable", *_OPTIONS) if name in values}
     fixed = frozenset(name.replace("-", "_") for name in chosen)
-    image = container_image(settings)
-    names = settings.get(_WRITABLE, ())
-    if not isinstance(names, list | tuple):
-        raise InvalidConfiguration("workspace.writable must be a list of names", hint='for example writable = [".vscode"]')
-    writable = check_writable(names)
-    return WorkspaceOptions(
-        policy=policy, backend=backend, container_image=image, fixed=fixed, writable=writable, home=home, **numbers
-    )
-
-
-def _number(name: str, value: object) -> int:
-    least, most = _NUMBERS[name]
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidConfiguration(
-            f"workspace.{name} must be a whole number from {least} to {most}, not {value!r}", hint="fix the [workspace] table"
-        )
-    return value
+    return WorkspaceOptions(policy=policy, container_image=container_image(settings), fixed=fixed, home=home, **given)
 
 
 def catalog_options(

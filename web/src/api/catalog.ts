@@ -30,14 +30,14 @@ export const facetsQuery = () =>
     queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/facets", { signal })),
   });
 
-/** The usable skills that fit what somebody wants, the best first. */
-export const searchQuery = (q: string, limit: number, { starred, collection, sort }: Narrowing = {}) =>
+/** The usable skills that fit what somebody wants, the best first; those below the confidence `least` are left out. */
+export const searchQuery = (q: string, limit: number, { starred, collection, sort }: Narrowing = {}, least = 0) =>
   queryOptions({
-    queryKey: ["catalog", "search", { q, limit, starred, collection, sort }],
+    queryKey: ["catalog", "search", { q, limit, starred, collection, sort, least }],
     queryFn: ({ signal }) =>
       answer(
         api.GET("/api/v1/catalog/search", {
-          params: { query: { q, limit, ...(starred ? { starred } : {}), ...(collection ? { collection } : {}), ...(sort ? { sort } : {}) } },
+          params: { query: { q, limit, ...(least ? { min_confidence: least } : {}), ...(starred ? { starred } : {}), ...(collection ? { collection } : {}), ...(sort ? { sort } : {}) } },
           signal,
         }),
       ),

@@ -7,6 +7,7 @@ import { lazy, Suspense, useEffect, useState } from "react";
 import { fetched } from "@/api/parts";
 import { useText } from "@/i18n";
 
+import { catchKeys } from "./earlyKeys";
 import classes from "./FindButton.module.css";
 import { shell } from "./words";
 
@@ -17,7 +18,10 @@ const COMMAND = /mac|iphone|ipad/i.test(navigator.userAgent) ? "⌘" : "Ctrl";
 export function FindButton() {
   const t = useText(shell);
   const [wanted, setWanted] = useState(0);
-  const open = () => setWanted((times) => times + 1);
+  const open = () => {
+    catchKeys();
+    setWanted((times) => times + 1);
+  };
   useHotkeys([["mod+K", open]], []);
   useEffect(() => {
     const later = setTimeout(() => void load().catch(() => undefined), 2_000); // at hand before it is wanted, after the page itself

@@ -17,6 +17,7 @@ import { language, speak, useText } from "@/i18n";
 
 import { visible } from "@/parts/foreign";
 
+import { caughtKeys, TAKES_KEYS } from "./earlyKeys";
 import { usePlaces } from "./navigation";
 import { shell } from "./words";
 
@@ -106,7 +107,7 @@ export default function Palette({ wanted }: { wanted: number }) {
       overlayProps={{ blur: 0, backgroundOpacity: 0.4 }}
       scrollable
       maxHeight="min(60vh, 480px)"
-      searchProps={{ leftSection: <IconSearch size={18} stroke={1.6} />, placeholder: t.find, "aria-label": t.find, onKeyDown: early }}
+      searchProps={{ leftSection: <IconSearch size={18} stroke={1.6} />, placeholder: t.find, "aria-label": t.find, onKeyDown: early, onFocus: () => setTyped((before) => before + caughtKeys()), ...TAKES_KEYS }}
     />
   );
 }

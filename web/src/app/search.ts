@@ -25,6 +25,8 @@ export interface CatalogSearch {
   starred?: true | undefined;
   /** Only those of a collection of one's own. */
   collection?: string | undefined;
+  /** Only matches that are at least so sure. */
+  least?: Confidence | undefined;
   /** Another order than by name, or than the nearest first. */
   sort?: CatalogOrder | undefined;
 }
@@ -32,6 +34,11 @@ export interface CatalogSearch {
 export type CatalogOrder = NonNullable<Narrowing["sort"]>;
 
 export const CATALOG_ORDERS: readonly CatalogOrder[] = ["name", "used", "last_used", "tokens", "risk"];
+
+/** The confidences from which matches can be asked for; from 0.5 one is sure. */
+export const CONFIDENCES = [0.15, 0.3, 0.5, 0.7] as const;
+
+export type Confidence = (typeof CONFIDENCES)[number];
 
 /** The filters as the server knows them; what no filter knows is refused by it. */
 export function narrowing({ q, source, state, use, tag, starred, collection, sort = q ? undefined : "name" }: CatalogSearch): Narrowing {
@@ -72,6 +79,7 @@ export const catalogSearch = (found: Record<string, unknown>): CatalogSearch => 
   tag: text(found.tag),
   starred: found.starred === true || undefined,
   collection: text(found.collection),
+  least: CONFIDENCES.find((one) => one === found.least),
   sort: CATALOG_ORDERS.find((one) => one === found.sort),
 });
 

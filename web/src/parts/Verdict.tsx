@@ -52,18 +52,21 @@ export function Verdict({ longer, reason, busy, error, answer }: Props) {
             </Menu.Dropdown>
           </Menu>
         </Button.Group>
-        <TextInput
-          flex="1 1 220px"
-          aria-label={reason}
-          placeholder={reason}
-          value={why}
-          maxLength={500}
-          onChange={({ currentTarget }) => setWhy(currentTarget.value)}
-          onKeyDown={({ key, nativeEvent }) => key === "Enter" && !nativeEvent.isComposing && why.trim() && say("reject")}
-        />
-        <Button variant="light" color="red" leftSection={<IconX size={16} />} disabled={busy} onClick={() => say("reject")}>
-          {t.reject}
-        </Button>
+        <Group gap="xs" flex="1 1 300px" wrap="nowrap">
+          <TextInput
+            flex={1}
+            miw={0}
+            aria-label={reason}
+            placeholder={reason}
+            value={why}
+            maxLength={500}
+            onChange={({ currentTarget }) => setWhy(currentTarget.value)}
+            onKeyDown={({ key, nativeEvent }) => key === "Enter" && !nativeEvent.isComposing && why.trim() && say("reject")}
+          />
+          <Button variant="light" color="red" flex="none" leftSection={<IconX size={16} />} disabled={busy} onClick={() => say("reject")}>
+            {t.reject}
+          </Button>
+        </Group>
       </Group>
     </>
   );

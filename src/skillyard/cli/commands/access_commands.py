@@ -18,8 +18,8 @@ from skillyard.cli.command_options import (
     parse_positive,
     record_audit_event,
 )
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
-from skillyard.errors import AmbiguousSkill, RecordNotFound
+from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.errors import AmbiguousSkill, RecordNotFound, UsageProblem
 
 if TYPE_CHECKING:
     from skillyard.access import ApiKey, AuditLog, AuditRecord, Keys, OAuthGrant, Webhook, Webhooks

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from skillyard.cli.command_options import open_catalog, open_home, parse_positive
 from skillyard.cli.commands.coding_agent_commands import draw_detected
-from skillyard.cli.screen import OK, UsageProblem
-from skillyard.errors import RecordNotFound
+from skillyard.cli.screen import OK
+from skillyard.errors import RecordNotFound, UsageProblem
 from skillyard.prompt import Style
 
 if TYPE_CHECKING:

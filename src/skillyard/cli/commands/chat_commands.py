@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.cli.command_options import LOCAL_OWNER, import_conversations, open_catalog, parse_positive
 from skillyard.cli.confirmation import answer_about_command, ask, ask_line
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, describe_failure
-from skillyard.errors import InvalidInput, SkillyardError
+from skillyard.cli.screen import FAILURE, OK, describe_failure
+from skillyard.errors import InvalidInput, SkillyardError, UsageProblem
 from skillyard.paths import is_reserved
 from skillyard.text import sanitize, shorten, single_line
 

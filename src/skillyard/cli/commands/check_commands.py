@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.command_options import discover_catalog, nothing_to_look_at, open_catalog, open_home
 from skillyard.cli.commands.scan_commands import ChangedFiles, add_code_host_options, annotate
-from skillyard.cli.screen import FAILURE, OK, ScanProgress, UsageProblem, counted, require_existing
+from skillyard.cli.screen import FAILURE, OK, ScanProgress, counted, require_existing
 from skillyard.document import DOCUMENT_LIMIT, RULES, Diagnostic, Profile, check_document, diagnose, fix_document
-from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError
+from skillyard.errors import FileTooLarge, SkillNotFound, SkillyardError, UsageProblem
 from skillyard.files import replace_file
 from skillyard.paths import NOCTTY, NONBLOCK, refuse_reserved
 from skillyard.text import nearest, shorten

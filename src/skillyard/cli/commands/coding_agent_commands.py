@@ -21,8 +21,8 @@ from skillyard.cli.install_support import (
     power_consent,
     replacement_acceptance,
 )
-from skillyard.cli.screen import FAILURE, OK, UsageProblem
-from skillyard.errors import SkillyardError
+from skillyard.cli.screen import FAILURE, OK
+from skillyard.errors import SkillyardError, UsageProblem
 from skillyard.text import single_line
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.command_options import configured_database, configured_store
 from skillyard.cli.install_support import open_lock
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
+from skillyard.cli.screen import FAILURE, OK, counted
 from skillyard.engine.run_files import workspace_manifests
-from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PackageMissing, RecordNotFound
+from skillyard.errors import DigestMismatch, InvalidInput, MalformedArchive, PackageMissing, RecordNotFound, UsageProblem
 from skillyard.packages import shown_address
 from skillyard.packages.digest import DIGEST_PATTERN
 from skillyard.wire import WireForm

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from skillyard.cli.command_options import open_catalog, open_skill, parse_positive, record_audit_event
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.program import COMMANDS
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
-from skillyard.errors import ApprovalRejected, DependenciesUnavailable, InvalidInput
+from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.errors import ApprovalRejected, DependenciesUnavailable, InvalidInput, UsageProblem
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill

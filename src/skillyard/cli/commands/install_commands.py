@@ -26,8 +26,8 @@ from skillyard.cli.install_support import (
     power_consent,
     replacement_acceptance,
 )
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, require_existing
-from skillyard.errors import SkillyardError, VersionPinned
+from skillyard.cli.screen import FAILURE, OK, require_existing
+from skillyard.errors import SkillyardError, UsageProblem, VersionPinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

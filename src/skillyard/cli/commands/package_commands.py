@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.cli.install_support import draw_lock_states, open_lock, open_registry
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted, require_existing
-from skillyard.errors import InvalidInput, NoSkillInside
+from skillyard.cli.screen import FAILURE, OK, counted, require_existing
+from skillyard.errors import InvalidInput, NoSkillInside, UsageProblem
 from skillyard.text import single_line
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.command_options import open_home
 from skillyard.cli.install_support import open_registry, power_lines
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
+from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.errors import UsageProblem
 from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from skillyard.cli.command_options import open_home, open_skill
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.install_support import add_accept_options, add_finding_option, make_scanner, open_registry, power_lines
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
-from skillyard.errors import ConsentRequired, FileTooLarge, InvalidInput, InvalidSkill
+from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.errors import ConsentRequired, FileTooLarge, InvalidInput, InvalidSkill, UsageProblem
 from skillyard.files import read_limited
 from skillyard.text import shorten, single_line
 

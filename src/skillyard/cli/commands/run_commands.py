@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from skillyard.cli.command_options import open_skill, parse_context, parse_json_object, parse_milliseconds
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.run_view import draw_run
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
-from skillyard.errors import NotExecutable
+from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.errors import NotExecutable, UsageProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

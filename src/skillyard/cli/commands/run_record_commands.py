@@ -15,7 +15,8 @@ from skillyard.cli.command_options import (
 )
 from skillyard.cli.commands.run_commands import add_request_arguments, given_files, given_work
 from skillyard.cli.confirmation import require_consent
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
+from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.errors import UsageProblem
 
 if TYPE_CHECKING:
     from datetime import datetime

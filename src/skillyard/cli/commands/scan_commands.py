@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillyard.cli.command_options import discover_catalog, nothing_to_look_at, open_catalog
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
-from skillyard.errors import SkillNotFound
+from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.errors import SkillNotFound, UsageProblem
 from skillyard.scanner import LINK, NEVER_PACKED, NOT_TEXT
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.cli.command_options import missing_root, open_catalog, open_home, parse_positive
 from skillyard.cli.install_support import note_withdrawn
-from skillyard.cli.screen import FAILURE, OK, USAGE, ScanProgress, UsageProblem, counted
-from skillyard.errors import InvalidInput
+from skillyard.cli.screen import FAILURE, OK, USAGE, ScanProgress, counted
+from skillyard.errors import InvalidInput, UsageProblem
 from skillyard.text import shorten
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from skillyard.cli.command_options import (
     parse_writable,
 )
 from skillyard.cli.install_support import make_scanner
-from skillyard.cli.screen import OK, UsageProblem, counted
-from skillyard.errors import DatabaseUnavailable, InvalidConfiguration
+from skillyard.cli.screen import OK, counted
+from skillyard.errors import DatabaseUnavailable, InvalidConfiguration, UsageProblem
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen

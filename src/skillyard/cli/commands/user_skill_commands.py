@@ -12,8 +12,9 @@ from skillyard.cli.command_options import discover_catalog, open_catalog, open_h
 from skillyard.cli.commands.coding_agent_commands import draw_links
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.install_support import open_registry
-from skillyard.cli.screen import FAILURE, OK, UsageProblem, counted
+from skillyard.cli.screen import FAILURE, OK, counted
 from skillyard.document import is_name
+from skillyard.errors import UsageProblem
 from skillyard.paths import slug
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from skillyard.cli.command_options import open_catalog, parse_milliseconds, parse_writable
 from skillyard.cli.confirmation import ConsoleApprover
-from skillyard.cli.screen import FAILURE, OK, UsageProblem
+from skillyard.cli.screen import FAILURE, OK
+from skillyard.errors import UsageProblem
 from skillyard.text import single_line
 
 if TYPE_CHECKING:

@@ -467,10 +467,10 @@ def switch_all(service: CurrentServices, body: SkillsSwitch) -> Answer[bool]:
 @routes.get("/skill", responses=READ_PROBLEMS)
 def look_at(service: CurrentServices, skill: _Name) -> Answer[SkillDetailShape]:
     """Everything about one skill, whatever its status: its front matter, its files, what it may do, whether it can run."""
-    portrait = read_skill_detail(service.catalog, service.catalog.get(skill))
-    powers, schema = portrait.powers, portrait.input_schema
-    shape = portrait.to_dict() | entry(portrait.skill, service.catalog.rules()).model_dump()
-    shape["withdrawal"] = portrait.withdrawn and withdrawal(portrait.withdrawn)
+    detail = read_skill_detail(service.catalog, service.catalog.get(skill))
+    powers, schema = detail.powers, detail.input_schema
+    shape = detail.to_dict() | entry(detail.skill, service.catalog.rules()).model_dump()
+    shape["withdrawal"] = detail.withdrawn and withdrawal(detail.withdrawn)
     shape |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
     return Answer(data=SkillDetailShape.model_validate(to_plain_json(shape)))
 

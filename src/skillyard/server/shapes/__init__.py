@@ -39,7 +39,7 @@ class _Record(Protocol):
 
 
 class ResponseShape(BaseModel):
-    """A part of an answer, of which all fields are always sent; often a record of another room."""
+    """A part of an answer, of which all fields are always sent; often a record of another component."""
 
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 

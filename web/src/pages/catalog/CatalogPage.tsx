@@ -161,7 +161,7 @@ function Everything({ chosen }: { chosen: CatalogSearch }) {
 function Fitting({ chosen, q }: { chosen: CatalogSearch; q: string }) {
   const t = useText(catalog);
   const format = useFormat();
-  const found = useQuery(searchQuery(q, 100, narrowing(chosen)));
+  const found = useQuery(searchQuery(q, 100, narrowing(chosen), chosen.least));
   // What is named so and not offered: somebody who looks for it wants to know why.
   const named = useInfiniteQuery({ ...catalogQuery({ ...narrowing(chosen), text: q }), select: ({ pages }) => pages[0]?.data ?? [] });
   const unseen = (named.data ?? []).filter(({ status }) => status !== "ok").slice(0, 20);

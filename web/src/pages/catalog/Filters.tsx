@@ -6,7 +6,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chooseSet, facetsQuery, setsQuery } from "@/api/catalog";
 import { collectionsQuery } from "@/api/kept";
 import { useMay } from "@/api/scopes";
-import { CATALOG_ORDERS, type CatalogSearch } from "@/app/search";
+import { CATALOG_ORDERS, type CatalogSearch, CONFIDENCES } from "@/app/search";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
 
@@ -18,8 +18,8 @@ import { skill } from "@/pages/skill/words";
 import { Saved } from "./Saved";
 import { catalog } from "./words";
 
-const FILTERS = ["source", "state", "use", "tag", "starred", "collection"] as const;
-const NONE: Partial<CatalogSearch> = { source: undefined, state: undefined, use: undefined, tag: undefined, starred: undefined, collection: undefined };
+const FILTERS = ["source", "state", "use", "tag", "starred", "collection", "least"] as const;
+const NONE: Partial<CatalogSearch> = { source: undefined, state: undefined, use: undefined, tag: undefined, starred: undefined, collection: undefined, least: undefined };
 
 interface Props {
   chosen: CatalogSearch;
@@ -67,6 +67,17 @@ export function Filters({ chosen, choose }: Props) {
           size="sm"
           className={classes.filter}
           data-chosen={Boolean(chosen.collection)}
+        />
+      )}
+      {chosen.q !== undefined && (
+        <NativeSelect
+          aria-label={t.least}
+          data={[{ value: "", label: t.leastAny }, ...CONFIDENCES.map((one) => ({ value: String(one), label: t.leastOf(format.share(one)) }))]}
+          value={chosen.least ?? ""}
+          onChange={({ currentTarget: { value } }) => choose({ least: CONFIDENCES.find((one) => String(one) === value) })}
+          size="sm"
+          className={classes.filter}
+          data-chosen={chosen.least !== undefined}
         />
       )}
       <ProjectSet />
