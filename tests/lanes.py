@@ -10,7 +10,7 @@ from xdist.scheduler import LoadGroupScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-WAITING = 1  # processes beside those that compute; each collects all tests
+WAITING = 2  # processes beside those that compute; each collects all tests
 # The rooms that take longest stand outermost.
 _WAITS = ("soak", "registry", "engine", "database", "access", "memory", "sandbox", "offload")
 _COMPUTES = (
