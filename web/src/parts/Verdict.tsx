@@ -52,7 +52,7 @@ export function Verdict({ longer, reason, busy, error, answer }: Props) {
             </Menu.Dropdown>
           </Menu>
         </Button.Group>
-        <Group gap="xs" flex="1 1 300px" wrap="nowrap">
+        <Group gap="xs" flex="1 1 380px" miw={0} wrap="nowrap">
           <TextInput
             flex={1}
             miw={0}
