@@ -29,7 +29,7 @@ from skillyard.database import Database
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build/browser"  # of tests that failed
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-_CHEAP = (  # no page lives long enough for scripts to be compiled for speed; what is compiled whole at once is kept for the next one
+_CHEAP = (  # no page lives long enough for scripts to be compiled for speed; what is compiled whole is kept for the next
     "--disable-dev-shm-usage",
     "--js-flags=--no-opt --no-maglev --no-lazy",
 )
