@@ -1,4 +1,4 @@
-"""Fixtures every room's tests share: a private home and a maker of skill folders."""
+"""Fixtures the tests of every component share: a private home and a maker of skill folders."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def spans() -> Iterator[InMemorySpanExporter]:
 def timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The `Timing` of every catalog of this test: milliseconds between two looks, and as ever until something is given up.
 
-    With the parameter `real` it is that of production. Rooms whose tests wait for other processes use it for all of them.
+    With the parameter `real` it is that of production. Components whose tests wait for other processes use it for all of them.
     """
     from skillyard.library import Catalog
     from skillyard.times import DEFAULT_TIMING, Timing
@@ -367,7 +367,7 @@ def _files_once(_tables_once: None, tmp_path_factory: pytest.TempPathFactory) ->
     first, upgrade = tmp_path_factory.mktemp("tables") / "first.db", connection.upgrade
 
     def wanted() -> bool:
-        return connection.upgrade is upgrade  # the room `database` goes through the migrations
+        return connection.upgrade is upgrade  # `database` goes through the migrations
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection.Database, "open", first_file.copies(first, wanted))

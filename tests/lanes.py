@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 WAITING = 2  # processes beside those that compute; each collects all tests
-# The rooms that take longest stand outermost.
+# The components whose tests take longest are outermost.
 _WAITS = ("soak", "registry", "engine", "database", "access", "memory", "sandbox", "offload")
 _COMPUTES = (
     "library",
@@ -35,11 +35,11 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def place(room: str) -> tuple[int, int]:
-    """Where the tests of a room stand in the line: what waits at its beginning, what computes at its end."""
-    if room in _WAITS:
-        return 0, _WAITS.index(room)
-    return (2, _COMPUTES.index(room)) if room in _COMPUTES else (1, 0)
+def place(component: str) -> tuple[int, int]:
+    """The place of the tests of a component in the order: those that wait come first, those that compute last."""
+    if component in _WAITS:
+        return 0, _WAITS.index(component)
+    return (2, _COMPUTES.index(component)) if component in _COMPUTES else (1, 0)
 
 
 class Lanes(LoadGroupScheduling):

@@ -115,7 +115,7 @@ def _write_problem(home: Path) -> str | None:
 
 def _configuration(catalog: Catalog) -> MachineCheck:
     files = [file for file in (catalog.configuration.file, catalog.configuration.user_file) if file and Path(file).exists()]
-    return MachineCheck("configuration", "ok", ", ".join(files) or "none, so the defaults hold")
+    return MachineCheck("configuration", "ok", ", ".join(files) or "no settings file; defaults are used")
 
 
 def _policy(catalog: Catalog) -> Iterator[MachineCheck]:
@@ -245,7 +245,7 @@ def _root(catalog: Catalog, root: Root) -> MachineCheck:
     if root.status == "missing" and root.source == "config":  # somebody named it
         return MachineCheck("root config", "warning", detail, "make the folder, or name another one")
     if root.status == "missing":
-        return MachineCheck(f"root {root.source}", "ok", f"{root.path}: absent; a skill that is put there is found")
+        return MachineCheck(f"root {root.source}", "ok", f"{root.path}: does not exist yet; skills added there will be found")
     if root.status == "ok":
         return MachineCheck(f"root {root.source}", "ok", detail, "skillyard check " + root.path if unusable else None)
     return MachineCheck(f"root {root.source}", "warning", detail, _ROOT_FIXES.get(root.status))

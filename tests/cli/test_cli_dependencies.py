@@ -32,7 +32,10 @@ def sources(tmp_path: Path, make_skill: Call) -> Path:
 def test_without_a_person_to_ask_nothing_comes_along(call: Call, sources: Path) -> None:
     answer = call("install", sources, "--skill", "report")
     assert answer.code == 1
-    assert "tables, numbers would come along: tables comes along: report requires tables@^1.2; tables has the" in answer.err
+    assert (
+        "tables, numbers would be installed as well: tables is a dependency: report requires tables@^1.2; tables has the"
+        in answer.err
+    )
     assert "--yes" in answer.err
     assert call("versions", "--json").data["skills"] == []
     alone = call("install", sources, "--skill", "report", "--no-deps")
@@ -42,9 +45,9 @@ def test_without_a_person_to_ask_nothing_comes_along(call: Call, sources: Path) 
 def test_a_person_agrees_to_all_that_comes_along(on_terminal: Call, call: Call, sources: Path) -> None:
     ended, shown = on_terminal("install", sources, "--skill", "report", answer="y\n")
     assert ended == 0
-    assert f"tables comes along from {sources} tables (report requires tables@^1.2):" in shown
+    assert f"tables would be installed as a dependency from {sources} tables (report requires tables@^1.2):" in shown
     assert "+ has the script t.py" in shown and "+ uses the skill numbers" in shown
-    assert "numbers comes along from" in shown and "+ has instructions only, no scripts" in shown
+    assert "numbers would be installed as a dependency from" in shown and "+ has instructions only, no scripts" in shown
     results = {skill["skillId"] for skill in call("versions", "--json").data["skills"]}
     assert results == {"report", "tables", "numbers"}
 
@@ -68,7 +71,7 @@ def test_deps_draws_the_tree_and_says_why(call: Call, sources: Path) -> None:
         "numbers",
         "  requires nothing",
         "  needed: tables requires numbers",
-        "  came along: tables requires numbers",
+        "  installed because tables requires numbers",
     ]
     (tree,) = call("deps", "tables", "--json").data["trees"]
     assert (tree["skill_id"], tree["unmet"], tree["required_by"]) == ("tables", [], ["report requires tables@^1.2"])
@@ -125,7 +128,7 @@ def test_the_lock_has_what_came_along_and_frozen_misses_what_it_lacks(call: Call
     for name in ("report", "tables", "numbers"):
         call("uninstall", name, "--no-deps")
     assert call("sync").code == 0
-    assert call("deps", "numbers", "--json").data["trees"][0]["came_along"] == ["tables requires numbers"]
+    assert call("deps", "numbers", "--json").data["trees"][0]["installed_because"] == ["tables requires numbers"]
     del lock["skills"]["numbers"]
     (project / "skillyard.lock").write_text(json.dumps(lock))
     assert call("sync", "--frozen").code == 0
@@ -164,10 +167,10 @@ def test_a_dry_run_says_what_would_come_along_or_be_refused(call: Call, sources:
     dry = call("install", sources, "--skill", "report", "--dry-run", "--json")
     (seen,) = dry.data["skills"]
     assert seen["warnings"] == [
-        f"tables 1.4.0 comes along from {sources} tables: report requires tables@^1.2",
-        f"numbers comes along from {sources} numbers: tables requires numbers",
+        f"tables 1.4.0 would be installed as a dependency from {sources} tables: report requires tables@^1.2",
+        f"numbers would be installed as a dependency from {sources} numbers: tables requires numbers",
     ]
-    assert [(one["skill_id"], one["version"], one["source"]) for one in seen["comes_along"]] == [
+    assert [(one["skill_id"], one["version"], one["source"]) for one in seen["dependencies"]] == [
         ("tables", "1.4.0", f"{sources} tables"),
         ("numbers", None, f"{sources} numbers"),
     ]

@@ -138,6 +138,14 @@ def test_doctor_looks_at_everything_and_finds_this_machine_fit(call: Call, examp
     assert all(set(check) == {"name", "status", "detail", "fix"} for check in answer.data["checks"])
 
 
+def test_doctor_says_in_both_languages_that_settings_and_folders_are_optional(call: Call) -> None:
+    english, chinese = (call("doctor", "--lang", language).out for language in ("en", "zh"))
+    assert "no settings file; defaults are used" in english
+    assert ": does not exist yet; skills added there will be found" in english
+    assert "没有设置文件；使用默认值" in chinese
+    assert "：尚不存在；放进去的技能会被找到" in chinese
+
+
 def test_doctor_only_warns_of_languages_and_packages_that_are_missing(
     call: Call, examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,8 +52,8 @@ def codes_of_errors() -> set[str]:
 def codes_of_runs() -> set[str]:
     """What a run that did not succeed is given: every `RunError`, and those that are passed on to it."""
     found: set[str] = set()
-    for room in ("execution", "engine", "library", "server"):
-        for module in ROOT.joinpath("src/skillyard", room).glob("*.py"):
+    for component in ("execution", "engine", "library", "server"):
+        for module in ROOT.joinpath("src/skillyard", component).glob("*.py"):
             lines = module.read_text("utf-8").splitlines()
             told = [
                 line for line in lines if re.search(r"RunError\(|refused\(|failed\(|_CODES|_BY_ERROR|\"\),?$|_ERROR\"", line)

@@ -24,7 +24,7 @@ SOURCE = Path(skillyard.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 LAZY = [path for path in SOURCE.rglob("__init__.py") if "lazy_exports(" in path.read_text("utf-8")]
 NO_EXPORTS = {"annotations", "TYPE_CHECKING", "lazy_exports"}
-ROOMS = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 HEAVY = {
     "alembic", "asyncio", "fastapi", "httpx2", "jsonschema_rs", "mcp", "platformdirs", "pydantic", "rich", "sqlalchemy",
     "starlette", "subprocess", "typer", "uvicorn", "watchfiles", "yaml",
@@ -47,9 +47,9 @@ def test_every_module_begins_with_a_sentence() -> None:
     assert [path for path, line in first.items() if not line.endswith((".", ":", "?"))] == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_exports_all_its_public_names_once_and_sorted(room: str) -> None:
-    module = importlib.import_module(f"skillyard.{room}")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_exports_all_its_public_names_once_and_sorted(package: str) -> None:
+    module = importlib.import_module(f"skillyard.{package}")
     exported = list(module.__all__)
     assert exported == sorted(set(exported), key=exported.index)
     assert exported in (sorted(exported), sorted(exported, key=str.lower), sorted(exported, key=_constants_first))

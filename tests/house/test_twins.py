@@ -1,4 +1,4 @@
-"""What two rooms write down, because one may not or must not import the other, is the same in both."""
+"""What two components write down, because one may not or must not import the other, is the same in both."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ def test_what_a_skill_requires_comes_along_from_the_same_source_and_so_on(any_re
     assert all(one.unmet == () for one in report.results)
     assert _serving(any_registry) == {"report": "1.0.0", "tables": "1.4.0", "numbers": None}
     assert {change.skill_id: change.sentences for change in asked} == {
-        "numbers": ("comes along: tables requires numbers",),
-        "tables": ("comes along: report requires tables@^1.2", "has the script scripts/t.py", "uses the skill numbers"),
+        "numbers": ("is a dependency: tables requires numbers",),
+        "tables": ("is a dependency: report requires tables@^1.2", "has the script scripts/t.py", "uses the skill numbers"),
     }
 
 
@@ -62,7 +62,7 @@ def test_without_consent_nothing_comes_along_and_nothing_is_installed(registry: 
     with pytest.raises(ConsentRequired) as refused:
         registry.install(report)
     assert refused.value.message == (
-        "tables would come along: tables comes along: report requires tables; tables has the script scripts/t.py"
+        "tables would be installed as well: tables is a dependency: report requires tables; tables has the script scripts/t.py"
     )
     assert _serving(registry) == {}
     assert registry.install(report, dependencies=False).results[0].unmet == ("the skill tables is missing: install it",)
@@ -226,7 +226,7 @@ def test_the_tree_says_why_each_is_here_and_what_is_missing(registry: Registry, 
     registry.installed.servers = frozenset({"tickets"})
     registry.install(str(write("report", header=header)), consent=_yes)
     tree = registry.dependencies.tree("report")
-    assert (tree.required_by, tree.came_along) == ((), ())
+    assert (tree.required_by, tree.installed_because) == ((), ())
     assert [(one.kind, one.name, one.met, one.where) for one in tree.needs if one.kind != "tool"] == [
         ("skill", "tables", True, "installed"),
         ("skill", "numbers", True, "installed"),
@@ -248,7 +248,7 @@ def test_the_tree_says_why_each_is_here_and_what_is_missing(registry: Registry, 
     )
     why = registry.dependencies.tree("numbers")
     assert why.required_by == ("report requires numbers", "tables requires numbers")
-    assert why.came_along == ("report requires numbers", "tables requires numbers")
+    assert why.installed_because == ("report requires numbers", "tables requires numbers")
 
 
 def test_what_others_need_is_not_uninstalled_unasked(any_registry: Registry, write: Write) -> None:

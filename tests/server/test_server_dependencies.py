@@ -48,7 +48,7 @@ def test_what_is_required_comes_along_with_consent_and_stays_while_it_is_needed(
     }  # fmt: skip
     assert tree["unmet"] == ["report: the MCP server crm is missing: register it in [servers]"]
     why = client.get(f"{API}/tables/dependencies").json()["data"]
-    assert (why["required_by"], why["came_along"]) == (["report requires tables@^1"],) * 2
+    assert (why["required_by"], why["installed_because"]) == (["report requires tables@^1"],) * 2
     assert client.get(f"{API}/nothing/dependencies").status_code == 404
 
     kept = client.delete(f"{API}/tables")

@@ -287,7 +287,7 @@ def power_consent(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChang
 def _story(change: PowerChange) -> list[str]:
     if change.required_by:
         why = single_line("; ".join(change.required_by))
-        head = f"{single_line(change.skill_id)} comes along from {single_line(change.source)} ({why}):"
+        head = f"{single_line(change.skill_id)} would be installed as a dependency from {single_line(change.source)} ({why}):"
         lines = power_lines(change.widened) or ["has instructions only, no scripts"]
         return [head, *(f"  + {single_line(sentence)}" for sentence in lines)]
     return [

@@ -240,7 +240,7 @@ class TurnEvent:
     data: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as plain data."""
+        """The values of the event, with its kind as `event`."""
         return {"event": self.kind, **self.data}
 
 

@@ -391,6 +391,6 @@ class MigrationReport(WireForm):
         return all(result.status != "failed" for result in self.results)
 
     def to_dict(self) -> dict[str, Any]:
-        """`{total, migrated, validated, skipped, failed, results}`."""
+        """`{total, migrated, validated, skipped, failed, results}`: the counts by status are no fields."""
         counts = {status: sum(result.status == status for result in self.results) for status in get_args(Status)}
         return {"total": len(self.results), **counts, **WireForm.to_dict(self)}

@@ -62,7 +62,7 @@ class PackageStructure(WireForm, camel_case=True):
         return not self.errors
 
     def to_dict(self) -> dict[str, Any]:
-        """`{valid, errors, warnings, details}` in camel case."""
+        """`{valid, errors, warnings, details}` in camel case: all fields but the problems are in `details`."""
         details = WireForm.to_dict(self)
         problems = {name: details.pop(name) for name in ("errors", "warnings")}
         return {"valid": self.valid, **problems, "details": details}
@@ -93,7 +93,7 @@ class PackageCheck(WireForm):
         return self.structure.valid
 
     def to_dict(self) -> dict[str, Any]:
-        """The check as `--json` shows it."""
+        """The check as `--json` shows it, with the fields of its structure beside its own."""
         form = WireForm.to_dict(self)
         return {"path": form.pop("path"), **form.pop("structure"), **form}
 

@@ -342,9 +342,9 @@ class InstallRequest:
     `names` are the requested skills of the source, all when empty; `only` ids that it must have; `expected` the digests that it
     must have (or `skills-lock.json:` and a hash of that file), `signers` the keys of the signers in a lock. Without
     `activate` a version is put beside the current one, as if it had been installed at the moment `installed_at`. With `new`
-    none may be installed already. `operation_id` was made by `new_operation_id`. `required_by` says, by id, of which skills
-    a lock says that they only came along. `edit_of` is the digest of which the current version is an edit that stays: what the
-    source has is only compared. The others are as in `InstallOptions`.
+    none may be installed already. `operation_id` was made by `new_operation_id`. `required_by` are the skills, by id, that
+    are only dependencies according to a lock. `edit_of` is the digest of which the current version is an edit that stays: what
+    the source has is only compared. The others are as in `InstallOptions`.
     """
 
     source: Source

@@ -19,7 +19,7 @@ from skillyard.errors import DependencyConflict, DependencyCycle, FileProblem, N
 from skillyard.packages import FoundSkill, PackageLimits, Source, find_skills
 from skillyard.paths import slug
 from skillyard.registry.candidate import Candidate, staged_candidate
-from skillyard.registry.registry_values import ComesAlong, FetchedTree
+from skillyard.registry.registry_values import DependencyInstall, FetchedTree
 from skillyard.registry.requirements import VersionRequirement, cycles, parse_requirement, requirements_of
 from skillyard.registry.source_fetcher import SourceFetcher
 from skillyard.registry.upgrade_checks import shown_origin, shown_source
@@ -273,7 +273,7 @@ class DependencyPreview:
     """The dependencies that `asking` skills would install, or the `problems` in finding them, or the reason of a `refusal`."""
 
     asking: frozenset[str]
-    along: tuple[ComesAlong, ...] = ()
+    installs: tuple[DependencyInstall, ...] = ()
     problems: tuple[str, ...] = ()
     refusal: DependencyConflict | DependencyCycle | None = None
 
@@ -345,13 +345,13 @@ class DependencyFinder:
             return DependencyPreview(frozenset(cast("list[str]", error.details["cycle"])), refusal=error)
         except SkillyardError as error:
             return DependencyPreview(first, problems=(f"its dependencies cannot be installed: {error.message}",))
-        return DependencyPreview(first, tuple(_comes_along(one) for one, _ in added), problems)
+        return DependencyPreview(first, tuple(_dependency_install(one) for one, _ in added), problems)
 
 
-def _comes_along(candidate: Candidate) -> ComesAlong:
+def _dependency_install(candidate: Candidate) -> DependencyInstall:
     source = shown_origin(candidate.origin.to_dict())
     declared = candidate.document.metadata.version or candidate.origin.version or None
-    return ComesAlong(candidate.skill_id, declared, source, candidate.required_by, candidate.powers.sentences())
+    return DependencyInstall(candidate.skill_id, declared, source, candidate.required_by, candidate.powers.sentences())
 
 
 def _own_offer(candidate: Candidate) -> Offer:

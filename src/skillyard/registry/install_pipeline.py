@@ -44,7 +44,7 @@ from skillyard.registry.candidate import (
 from skillyard.registry.dependencies import AskedFrom, DependencyFinder, DependencyPreview
 from skillyard.registry.powers import installed_powers
 from skillyard.registry.registry_values import (
-    ComesAlong,
+    DependencyInstall,
     Fetcher,
     InstallReport,
     OperationResult,
@@ -448,8 +448,8 @@ class SkillInspection:
     change: PowerChange | None
     changed_links: tuple[str, ...] = ()
     """The addresses that it tells to fetch and where now stands something else than what is kept."""
-    comes_along: tuple[ComesAlong, ...] = ()
-    """What the installation would bring along, said of the first skill of a source; the `warnings` have a sentence for each."""
+    dependencies: tuple[DependencyInstall, ...] = ()
+    """Dependencies that would be installed, with the first skill of a source; the `warnings` have a sentence for each."""
 
     @property
     def unchanged(self) -> bool:
@@ -484,21 +484,21 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
             return tuple(inspected)
         asked = AskedFrom(candidates, request.source, fetched, offered, operation.folder, pipeline.limits)
         found = pipeline.dependencies.preview(asked)
-        there = {*(one.skill_id for one in candidates), *(one.skill_id for one in found.along)}
+        there = {*(one.skill_id for one in candidates), *(one.skill_id for one in found.installs)}
         lacking = {one.skill_id: pipeline.unmet(one.skill_id, without_skills(one.requirements, there)) for one in candidates}
         return tuple(_with_dependencies(one, found, lacking.get(one.skill_id, one.unmet)) for one in inspected)
 
 
 def _with_dependencies(one: SkillInspection, found: DependencyPreview, unmet: tuple[str, ...]) -> SkillInspection:
-    """The inspection, with what the skill brings along and lacks then, or why its requirements are a refusal."""
+    """The inspection, with the dependencies of the skill and what it lacks then, or why its requirements are a refusal."""
     one = replace(one, unmet=unmet)
     if found.refusal is not None and one.skill_id in found.asking:
         refusal = InstallRefusal(found.refusal.code, found.refusal.message, found.refusal.hint)
         return replace(one, refusals=(*one.refusals, refusal))
     if one.skill_id not in found.asking:
         return one
-    said = tuple(each.sentence for each in found.along)
-    return replace(one, comes_along=found.along, warnings=(*one.warnings, *said, *found.problems))
+    said = tuple(each.sentence for each in found.installs)
+    return replace(one, dependencies=found.installs, warnings=(*one.warnings, *said, *found.problems))
 
 
 def _inspect_refused(

@@ -155,7 +155,7 @@ class PowerChange(WireForm, also=("consent",)):
     @property
     def sentences(self) -> tuple[str, ...]:
         """Why it is installed as a dependency, where it is one, and what it may do more."""
-        return (*(f"comes along: {reason}" for reason in self.required_by), *self.widened)
+        return (*(f"is a dependency: {reason}" for reason in self.required_by), *self.widened)
 
     @property
     def consent(self) -> str:

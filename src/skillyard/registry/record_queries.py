@@ -256,7 +256,7 @@ class RecordReader:
         return tuple(map(skill_from_row, self._rows(query)))
 
     def required_by(self, skill_id: str) -> tuple[str, ...]:
-        """Why a skill came along when it was installed; none where a person named it, then or later."""
+        """Why a skill was installed as a dependency; none where a person named it, then or later."""
         query = (
             select(install_logs.c.details)
             .where(install_logs.c.skill_id == skill_id, install_logs.c.status == "success", install_logs.c.details.is_not(None))

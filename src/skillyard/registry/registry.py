@@ -85,7 +85,7 @@ class Registry:
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
     can be restored from there. `actor` is recorded for changes where no other actor is known. With `links` what skills tell to
     fetch is fetched when they are installed, and kept. `others` gives the skills that the caller has beside the installed ones,
-    by name with their versions: what is there need not come along.
+    by name with their versions: what is there need not be installed.
     """
 
     def __init__(

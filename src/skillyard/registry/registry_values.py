@@ -112,7 +112,7 @@ class InstallOptions(RollbackOptions, total=False):
 
     `consent` is called when an installed skill would be allowed more than before, or a dependency is installed; without it that
     is refused. `accept` are the rules of the scanner whose findings do not stop it. `required_by` are the skills, by id, of
-    which a lock says that they only came along, and why.
+    which a lock says that they are only dependencies, and why.
     """
 
     consent: Consent | None
@@ -304,7 +304,7 @@ class OperationResult(WireForm, also=("power_sentences",)):
     """What became of one skill of an operation.
 
     `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data. `required_by` says of a
-    skill that nobody named why it came along.
+    skill that nobody named why it was installed.
     """
 
     skill_id: str
@@ -432,8 +432,8 @@ PINNED: Final = "pinned"
 
 
 @dataclass(frozen=True, slots=True)
-class ComesAlong(WireForm, also=("sentence",)):
-    """A skill that an installation would bring along: its version and source, who requires it, and what it may do."""
+class DependencyInstall(WireForm, also=("sentence",)):
+    """A dependency that would be installed: its version and source, what requires it, and its powers."""
 
     skill_id: str
     version: str | None
@@ -443,9 +443,9 @@ class ComesAlong(WireForm, also=("sentence",)):
 
     @property
     def sentence(self) -> str:
-        """All of it but the powers, for people."""
+        """For people, without the powers."""
         version = f" {self.version}" if self.version else ""
-        return f"{self.skill_id}{version} comes along from {self.source}: {'; '.join(self.required_by)}"
+        return f"{self.skill_id}{version} would be installed as a dependency from {self.source}: {'; '.join(self.required_by)}"
 
 
 PendingState = Literal["current", "update", "diverged", "deprecated", "pinned", "withdrawn", "unknown"]

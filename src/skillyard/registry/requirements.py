@@ -375,14 +375,14 @@ def _version_of(version: SkillVersion) -> str | None:
 class DependencyTree(WireForm):
     """An installed skill with everything that it requires, and why it is here.
 
-    `required_by` has a sentence for each installed skill that needs it, `came_along` why it was installed where no person named
-    it. `unmet` has a sentence for everything in the tree that is missing.
+    `required_by` has a sentence for each installed skill that needs it. `installed_because` says why it was installed where
+    no person named it, `unmet` has a sentence for everything in the tree that is missing.
     """
 
     skill_id: str
     version: str | None
     required_by: tuple[str, ...]
-    came_along: tuple[str, ...]
+    installed_because: tuple[str, ...]
     needs: tuple[Need, ...]
     unmet: tuple[str, ...]
 
@@ -464,7 +464,7 @@ class SkillDependencies:
             )
 
     def unneeded(self) -> tuple[str, ...]:
-        """The ids of installed skills that came along with others and that none requires any more, in the order to remove."""
+        """The ids of skills installed as dependencies that none requires any more, in the order to remove."""
         required = {skill.skill_id: requirements_of(skill) for skill in self.records.requiring()}
         asked = {name: {slug(one) for one in _every_skill(needs)} for name, needs in required.items()}
         along = [

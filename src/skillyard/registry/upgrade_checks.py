@@ -243,9 +243,9 @@ def power_change(versions: VersionStore, candidate: Candidate) -> PowerChange | 
 def consent_required(changes: Sequence[PowerChange], *, asked: bool) -> ConsentRequired:
     """The error for changes that nobody agreed to; its message lists them when nobody was `asked`."""
     wider = ", ".join(change.skill_id for change in changes if not change.required_by)
-    along = ", ".join(change.skill_id for change in changes if change.required_by)
+    dependencies = ", ".join(change.skill_id for change in changes if change.required_by)
     parts = [f"{wider} would be allowed more than before"] if wider else []
-    parts += [f"{along} would come along"] if along else []
+    parts += [f"{dependencies} would be installed as well"] if dependencies else []
     sentences = "; ".join(f"{change.skill_id} {sentence}" for change in changes for sentence in change.sentences[:10])
     return ConsentRequired(
         " and ".join(parts) + (f": {sentences}" if sentences and not asked else ""),

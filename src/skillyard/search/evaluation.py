@@ -388,7 +388,7 @@ class DescriptionChange:
     neighbours: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The suggestion as plain data; `before` and `after` are shares from 0 to 1."""
+        """Plain data, in which `before` and `after` are shares of `held_out`, from 0 to 1."""
         return {
             "skill": self.skill,
             "added": list(self.added),

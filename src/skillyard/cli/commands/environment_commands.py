@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.command_options import open_catalog, open_skill, parse_positive, record_audit_event
 from skillyard.cli.confirmation import confirm
+from skillyard.cli.language import OWN_TEXT, translated_answer
 from skillyard.cli.program import COMMANDS
 from skillyard.cli.screen import FAILURE, OK, counted
 from skillyard.errors import ApprovalRejected, DependenciesUnavailable, InvalidInput, UsageProblem
@@ -241,7 +242,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 
 
 def _draw_checks(screen: Screen, checks: list[MachineCheck]) -> None:
-    screen.table((check.status, check.name, check.detail) for check in checks)
+    screen.table((check.status, check.name, translated_answer(check.detail, words=OWN_TEXT)) for check in checks)
     remedies = [(check.name, check.fix) for check in checks if check.fix]
     if remedies:
         screen.heading("To fix")

@@ -66,7 +66,7 @@ def _shape(one: SkillInspection) -> dict[str, object]:
         "refusals": [{"code": refusal.code, "message": refusal.message, "hint": refusal.hint} for refusal in one.refusals],
         "findings": [dict(finding) for finding in one.findings],
         "unmet": list(one.unmet),
-        "comes_along": [each.to_dict() for each in one.comes_along],
+        "dependencies": [each.to_dict() for each in one.dependencies],
         "warnings": list(one.warnings),
     }
 
@@ -85,23 +85,23 @@ def _draw_inspection(screen: Screen, one: SkillInspection) -> None:
         )
     for sentence in power_lines(one.powers.sentences()):
         screen.line(sentence, indent=2)
-    _draw_coming_along(screen, one)
+    _draw_dependencies(screen, one)
     for sentence in one.unmet:
         screen.line(f"needs: {shorten(sentence, 300)}", indent=2)
     if one.difference is not None and not one.unchanged:
         _draw_files(screen, one.difference, lines=False)
 
 
-def _draw_coming_along(screen: Screen, one: SkillInspection) -> None:
+def _draw_dependencies(screen: Screen, one: SkillInspection) -> None:
     """What would be installed beside it: which version, from where, who requires it, and what it may do."""
-    for each in one.comes_along:
+    for each in one.dependencies:
         named = " ".join(part for part in (each.skill_id, each.version) if part)
         screen.line(f"would also install {single_line(named)} from {single_line(each.source)}", indent=2)
         for sentence in each.required_by:
             screen.line(f"because {single_line(sentence)}", indent=4)
         for sentence in power_lines(each.powers):
             screen.line(single_line(sentence), indent=4)
-    shown = {each.sentence for each in one.comes_along}
+    shown = {each.sentence for each in one.dependencies}
     for warning in one.warnings:
         if warning not in shown:
             screen.note(f"warning: {one.skill_id}: {warning}")
@@ -308,8 +308,8 @@ def _draw_tree(screen: Screen, tree: DependencyTree) -> None:
         screen.line("requires nothing", indent=2)
     for reason in tree.required_by:
         screen.line(f"needed: {single_line(reason)}", indent=2)
-    if tree.came_along:
-        screen.line(f"came along: {single_line('; '.join(tree.came_along))}", indent=2)
+    if tree.installed_because:
+        screen.line(f"installed because {single_line('; '.join(tree.installed_because))}", indent=2)
     elif not tree.required_by:
         screen.line("no skill requires it; it was installed by name", indent=2)
 
