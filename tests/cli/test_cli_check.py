@@ -119,6 +119,22 @@ def test_a_fix_follows_a_linked_file_instead_of_replacing_the_link(call: Call, s
     assert "Use when: a colon" in (folder / "real.md").read_text()
 
 
+def test_an_installed_version_goes_by_the_name_of_its_skill_and_is_never_fixed(
+    call: Call, skills_root: Path, make_skill: Call
+) -> None:
+    folder = make_skill(skills_root, "colon", front_matter=_COLON)
+    written = (folder / "SKILL.md").read_bytes()
+    assert call("install", folder, "--yes").code == 0
+    answer = call("check", "--fix", "--json")
+    (installed,) = (one for one in answer.data["files"] if one["path"].endswith("/colon/current/SKILL.md"))
+    assert "name-folder-mismatch" not in {found["rule"] for found in installed["diagnostics"]}
+    assert answer.code == 1
+    assert "was not changed: an installed version never changes" in answer.err
+    assert Path(installed["path"]).read_bytes() == written
+    assert call("check", "--fix", Path(installed["path"]).parent).code == 1
+    assert Path(installed["path"]).read_bytes() == written
+
+
 def test_files_that_cannot_be_read_are_findings_and_hide_nothing(call: Call, skills_root: Path, make_skill: Call) -> None:
     make_skill(skills_root, "good")
     make_skill(skills_root, "latin", raw="---\nname: latin\ndescription: café\n---\n".encode("latin-1"))

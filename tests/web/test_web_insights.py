@@ -41,6 +41,13 @@ def test_from_the_first_steps_to_the_runs_behind_each_figure(site: Site, visit: 
     chart = page.get_by_role("figure", name="Runs per day, last 14 days")
     expect(chart.get_by_role("link")).to_have_count(14)
     expect(chart.get_by_role("link").last).to_have_accessible_name(re.compile("Succeeded 1, Failed 1$"))
+    line, bar = (
+        chart.get_by_text("2", exact=True).bounding_box(),
+        chart.get_by_role("link").last.locator("span").last.bounding_box(),
+    )
+    assert line is not None
+    assert bar is not None
+    assert abs(line["y"] - bar["y"]) <= 3, "the line of 2 is as high as a bar of 2"
     chart.get_by_role("button", name="Show as a table").click()
     expect(chart.get_by_role("table").get_by_role("row")).to_have_count(15)
     readable(page)

@@ -82,7 +82,7 @@ function Drawn({ parts, bars, height }: Required<Pick<Props, "parts" | "bars" | 
     <>
       <div className={classes.plot} style={{ height }}>
         {[top, top / 2].map((value) => (
-          <div key={value} className={classes.line} style={{ bottom: `${(value / top) * 100}%` }} aria-hidden>
+          <div key={value} className={classes.line} style={{ top: `${(1 - value / top) * 100}%` }} aria-hidden>
             {format.short(value)}
           </div>
         ))}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from skillyard.extensions import Extensions
     from skillyard.interop import ClientCompatibility, ClientName
 
+_CURRENT: Final = "current"  # the link to the version of an installed skill that is used
 _ERROR: Final = "error"
 _REFUSALS: Final = 10  # of one skill that are named
 _SEVERITIES: Final = ("error", "warning", "info")
@@ -181,7 +182,14 @@ def _surroundings(target: CheckTarget) -> tuple[str, str, Sequence[str] | None]:
     """The file's name, its folder's name and the files there; a draft has no folder."""
     if target.skill is None:
         return Path(target.path).name, "", None
-    return Path(target.skill.path).name, Path(target.skill.directory).name, [file.name for file in target.skill.files()]
+    name = _version_of(target) or Path(target.skill.directory).name
+    return Path(target.skill.path).name, name, [file.name for file in target.skill.files()]
+
+
+def _version_of(target: CheckTarget) -> str:
+    """The folder of the installed skill of which this is the current version; empty for any other skill."""
+    folder = Path(target.skill.directory) if target.skill else None
+    return folder.parent.name if folder and folder.name == _CURRENT and folder.is_symlink() else ""
 
 
 def _unreadable(target: CheckTarget, error: Exception, profile: Profile) -> tuple[Diagnostic, ...]:
@@ -196,6 +204,8 @@ def _unreadable(target: CheckTarget, error: Exception, profile: Profile) -> tupl
 
 def _replacement_error(target: CheckTarget, data: bytes) -> str | None:
     """Replace the file; returns why it failed, or None, so that the remaining files are still fixed."""
+    if _version_of(target):
+        return "an installed version never changes; fix the skill where it comes from, and install that"
     try:
         _replace(target, data)
     except OSError as error:
