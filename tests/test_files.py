@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import marshal
 import stat
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,13 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Pa
     with pytest.raises(FileNotFoundError) as refused:
         replace_file(tmp_path / "none/report.json", b"")
     assert refused.value.filename == str(tmp_path / "none/report.json")
+
+
+@pytest.mark.parametrize("sizes", [5, ["8"], [None], [-8], None])
+def test_a_cache_whose_sizes_cannot_be_meant_is_not_believed(tmp_path: Path, sizes: object) -> None:
+    file = tmp_path / "kept"
+    files.write_mapped_cache(str(file), b"KIND", "content", [b"8 bytes."])
+    assert files.map_private_cache(str(file), b"KIND", largest=1000) is not None
+    body = marshal.dumps(("content", sizes))
+    replace_file(file, files._LENGTHS.pack(b"KIND", zlib.crc32(body), len(body)) + body + b"8 bytes.")
+    assert files.map_private_cache(str(file), b"KIND", largest=1000) is None

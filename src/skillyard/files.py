@@ -352,13 +352,13 @@ def map_private_cache(path: str, kind: bytes, *, largest: int) -> tuple[Any, lis
         if known != kind or zlib.crc32(body) != checksum:
             return None
         content, sizes = marshal.loads(body)  # noqa: S302 - written by this program, for this user alone
+        arrays, at = [], _LENGTHS.size + length
+        for size in sizes:
+            at += -at % _ALIGNED
+            arrays.append(data[at : at + size])
+            at += size
     except (struct.error, EOFError, ValueError, TypeError):
         return None
-    arrays, at = [], _LENGTHS.size + length
-    for size in sizes:
-        at += -at % _ALIGNED
-        arrays.append(data[at : at + size])
-        at += size
     return (content, arrays) if at == len(data) else None
 
 

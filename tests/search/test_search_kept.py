@@ -127,6 +127,15 @@ def test_an_index_that_was_cut_off_or_that_others_may_write_is_not_believed(shel
     assert sorted(reads) == sorted(TOPICS)
 
 
+def test_an_index_of_an_earlier_format_is_read_again(shelf: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(postings, "_FORMAT", postings._FORMAT - 1)
+        assert best(shelf, "accounts") == ["ledger"]
+    reads.clear()
+    assert best(shelf, "accounts") == ["ledger"]
+    assert sorted(reads) == sorted(TOPICS)
+
+
 def test_a_place_that_cannot_be_written_keeps_nobody_from_searching(shelf: Path) -> None:
     folder = Catalog.discover(roots=[shelf]).search_directory
     assert folder
