@@ -99,12 +99,13 @@ def test_runs_are_counted_by_how_they_ended_and_where_they_came_from(database: D
 
 def test_how_long_few_runs_took_is_exact_in_every_report(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     yesterday = {"created_at": NOON - timedelta(days=1), "finished_at": NOON - timedelta(days=1)}
-    others = {"cache_hit": True}, {"state": "cancelled"}, {"error_code": "PERMISSION_DENIED"}, {"interface": "test"}
+    unstarted = {"state": "failed", "error_code": "INVALID_PARAMETERS", "duration_ms": 0}  # its script never ran
+    others = {"cache_hit": True}, {"state": "cancelled"}, {"error_code": "PERMISSION_DENIED"}, {"interface": "test"}, unstarted
     _add(
         database,
         _run(1, duration_ms=140, agent="clerk"),
         *(_run(number, duration_ms=10 * number, skill_id="user:docx", **yesterday) for number in range(2, 22)),
-        *(_run(90 + number, duration_ms=7, **other) for number, other in enumerate(others)),
+        *(_run(90 + number, **{"duration_ms": 7} | other) for number, other in enumerate(others)),
     )
     report = _report(database)
     docx, pdf = report.rows

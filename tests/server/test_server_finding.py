@@ -164,7 +164,7 @@ def test_collections_and_searches_are_kept_under_their_names(shop: Path, client:
     assert client.get(f"{API}/collections").json()["data"] == [{"name": "Paper", "skills": ["user:merge", "user:forms"]}]
     assert ids(client, collection="Paper", sort="name") == ["user:forms", "user:merge"]
     assert ids(client, collection="Papers") == []
-    search = {"q": "fill in", "tag": "pdf", "sort": "used"}
+    search = {"q": "fill in", "tag": "pdf", "min_confidence": 0.5, "sort": "used"}
     saved = client.put(f"{API}/searches", json={"name": "forms", "search": search}).json()["data"]
     assert {name: value for name, value in saved["search"].items() if value is not None} == search
     assert [one["name"] for one in client.get(f"{API}/searches").json()["data"]] == ["forms"]

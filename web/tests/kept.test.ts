@@ -1,6 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 
 import { permits } from "@/api/scopes";
+import { fromWords, searchWords } from "@/app/search";
 import { setDraft } from "@/pages/chat/drafts";
 import { fieldsOf, withoutSecrets } from "@/pages/skill/schemaForm";
 import { writeAgain } from "@/pages/skill/writeAgain";
@@ -15,6 +16,12 @@ test("what was written is there again, and what no longer fits is not", () => {
   keepWritten("form", { name: "daily", when: { zone: "UTC" }, gone: "x", count: "many" });
   expect(written("form", { name: "", when: {}, count: 0 })).toEqual({ name: "daily", when: { zone: "UTC" }, count: 0 });
   expect(written("other", { name: "first" })).toEqual({ name: "first" });
+});
+
+test("a saved search has every filter again", () => {
+  const search = { q: "forms", source: "user", state: "ok", use: "on", tag: "pdf", starred: true, collection: "Paper", least: 0.5, sort: "used" } as const;
+  expect(fromWords(searchWords(search) ?? {})).toEqual(search);
+  expect(searchWords({ q: "", least: undefined })).toBeUndefined();
 });
 
 test("a storage with something else in it, or a text that is too long, harms nothing", () => {

@@ -338,7 +338,7 @@ def _times(by: Dimension | None, span: _Span, keys: Collection[_Key], skill: str
     conditions = [
         runs.c.created_at >= begin - _WAITED, runs.c.created_at < end, moment >= begin, moment < end,
         runs.c.counted.is_(True), runs.c.state.in_(("succeeded", "failed")), runs.c.cache_hit.is_(False),
-        runs.c.duration_ms.is_not(None), func.coalesce(runs.c.error_code, "").not_in(REFUSALS),
+        runs.c.duration_ms > 0, func.coalesce(runs.c.error_code, "").not_in(REFUSALS),
         func.coalesce(runs.c.interface, "").not_in(TRIAL_INTERFACES),
     ]  # fmt: skip
     key: ColumnElement[str] = literal("")  # of what runs have none of, or of all of them

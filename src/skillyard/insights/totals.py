@@ -147,7 +147,7 @@ def _add_runs(_: Connection, rows: Sequence[Row[Any]], totals: _Totals) -> None:
             measures["runs_cached"] = measures["runs_succeeded"] = 1
         else:
             measures[f"runs_{row.state}" if row.state in ("succeeded", "failed") else "runs_cancelled"] = 1
-            if row.duration_ms is not None and row.state in ("succeeded", "failed"):
+            if row.duration_ms and row.state in ("succeeded", "failed"):
                 measures |= {"duration_ms": row.duration_ms, f"took_{bisect_left(BUCKET_BOUNDS_MS, row.duration_ms)}": 1}
         totals.add(row.moment, dict(row._mapping), measures)
 

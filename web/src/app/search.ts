@@ -54,13 +54,13 @@ export function narrowing({ q, source, state, use, tag, starred, collection, sor
 }
 
 /** A search as it is saved; nothing where there is no word, no filter and no order. */
-export function searchWords({ q, sort, ...filters }: CatalogSearch): SearchWords | undefined {
-  const words = { ...narrowing({ ...filters, q: "-", sort }), ...(q ? { q } : {}) };
+export function searchWords({ q, sort, least, ...filters }: CatalogSearch): SearchWords | undefined {
+  const words = { ...narrowing({ ...filters, q: "-", sort }), ...(q ? { q } : {}), ...(least ? { min_confidence: least } : {}) };
   return Object.keys(words).length > 0 ? (words as SearchWords) : undefined;
 }
 
 /** What a saved search means in the address. */
-export const fromWords = ({ q, source, status, state, tag, starred, collection, sort }: SearchWords): CatalogSearch => ({
+export const fromWords = ({ q, source, status, state, tag, starred, collection, min_confidence, sort }: SearchWords): CatalogSearch => ({
   q: q ?? undefined,
   source: source ?? undefined,
   state: status ?? undefined,
@@ -68,6 +68,7 @@ export const fromWords = ({ q, source, status, state, tag, starred, collection, 
   tag: tag ?? undefined,
   starred: starred ?? undefined,
   collection: collection ?? undefined,
+  least: CONFIDENCES.find((one) => one === min_confidence),
   sort: sort ?? undefined,
 });
 

@@ -224,6 +224,7 @@ class CatalogSearch(RequestBody):
     tag: str | None = Field(default=None, min_length=1, max_length=200)
     starred: Literal[True] | None = None
     collection: str | None = Field(default=None, min_length=1, max_length=200)
+    min_confidence: float | None = Field(default=None, ge=0, le=1)
     sort: CatalogOrder | None = None
 
 

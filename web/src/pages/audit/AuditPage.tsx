@@ -143,7 +143,7 @@ function Row({ event }: { event: AuditEvent }) {
 }
 
 /** Who did what, or could not, or was not allowed to; an action without words of its own stands as it is called. */
-function Sentence({ event: { actor, action, subject, outcome } }: { event: AuditEvent }) {
+function Sentence({ event: { actor, action, subject, outcome, request_id } }: { event: AuditEvent }) {
   const t = useText(audit);
   const [done, wanted] = said(action, useLanguage()) ?? [t.did(visible(action)), t.do(visible(action))];
   const who = (
@@ -151,7 +151,7 @@ function Sentence({ event: { actor, action, subject, outcome } }: { event: Audit
       <bdi>{visible(actor)}</bdi>
     </Text>
   );
-  const whom = !subject.startsWith("/") && ( // the address that was asked for says no more than the action
+  const whom = !(request_id && subject.startsWith("/")) && ( // the address of a request says no more than the action
     <Text span inherit fw={560}>
       <bdi>{visible(subject)}</bdi>
     </Text>

@@ -31,6 +31,11 @@ export default function Clients({ skill }: { skill: SkillDetail }) {
                 {label}
               </Text>
               <CopyLine text={command} label={label} />
+              {known && label === t.skillyard && window.location.protocol === "http:" && (
+                <Text size="xs" c="dimmed" mt={4}>
+                  {t.plainHttp}
+                </Text>
+              )}
             </div>
           ))}
         </Stack>
