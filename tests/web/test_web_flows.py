@@ -298,3 +298,5 @@ def test_a_skill_that_others_bring_along_is_agreed_to_and_shown_with_why_it_is_h
     expect(required.get_by_role("listitem").filter(has_text="crm")).to_contain_text("missing")
     page.goto("/skills/installed:carried?tab=safety")
     expect(page.get_by_role("region", name="Dependencies")).to_contain_text("Needed: bringer requires carried@^1")
+    chinese = visit(site, "/skills/installed:carried?tab=safety", language="zh-CN", width=390)
+    expect(chinese.get_by_role("region", name="它的依赖")).to_contain_text("bringer 需要 carried@^1")

@@ -11,6 +11,7 @@ describe("what a skill may do, in Chinese", () => {
     ["uses the file system read-write, before read-only", "可以读写文件系统，之前只读"],
     ["may reach $& {} a, before b", "可以访问 $& {} a, before b"],
     ["brings the hidden file .a\nuses the tool Bash", "带有隐藏文件 .a\nuses the tool Bash"],
+    ["report requires tables >=1.2", "report 需要 tables >=1.2"],
     ["does what nobody said before", "does what nobody said before"],
   ])("%s", (said, shown) => {
     expect(inTheseWords(powers, said)).toBe(shown);

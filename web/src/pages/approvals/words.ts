@@ -74,7 +74,7 @@ export const approvals = words(
     serves: "当前版本",
     compareWith: (version) => `与 ${version} 比较`,
     approve: "批准这个版本",
-    mayNot: "您不能批准它：",
+    mayNot: "你不能批准它：",
     kept: "已批准",
     keptNone: "此工作区还没有批准任何技能。",
     skill: "技能",

@@ -119,7 +119,7 @@ function Row({ event }: { event: AuditEvent }) {
   const origin = [event.address && `${t.from} ${event.address}`, event.request_id && `${t.request} ${event.request_id}`].filter(Boolean);
   return (
     <Box className={classes.row}>
-      <Box className={classes.outcome}>
+      <Box className={classes.outcome} visibleFrom="xs">
         <Badge color={COLOURS[event.outcome] ?? "gray"}>{t.outcomes[event.outcome]}</Badge>
       </Box>
       <Box className={classes.what}>

@@ -13,6 +13,7 @@ import { Difference } from "@/parts/Difference";
 import { FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
 import { HarmList } from "@/parts/HarmList";
+import { Original } from "@/parts/Original";
 import { PowerList } from "@/parts/PowerList";
 import { Reading, Whole } from "@/parts/Reading";
 import { GRAVITY } from "@/parts/ScanBadge";
@@ -39,6 +40,12 @@ export function FoundSkill({ skill, single, possible, taken, take, agreed, agree
   const t = useText(install);
   const meaning = useMeaning("rules");
   const said = usePowerWords();
+  const refused = useMeaning("errors");
+  const refusal = ({ code, message, hint }: Inspected["refusals"][number]): Note => {
+    const meant = refused(code);
+    const whole = [message, hint].filter(Boolean).join(" — ");
+    return meant ? { said: `${meant.title}：${meant.fix}`, original: whole } : { said: whole };
+  };
   return (
     <Paper p="lg" className={classes.skill} component="article" aria-label={visible(skill.name)}>
       <Group gap="sm" align="flex-start" wrap="nowrap">
@@ -61,7 +68,7 @@ export function FoundSkill({ skill, single, possible, taken, take, agreed, agree
       </Group>
       <Stack gap="sm" mt="md">
         {single && skill.unchanged && possible && <Checkbox checked={taken} onChange={(event) => take(event.currentTarget.checked)} label={t.take} />}
-        <Notes icon={<IconBan size={18} />} color="red" title={possible ? t.refusedByDefault : t.refused} notes={skill.refusals.map(({ message, hint }) => [message, hint].filter(Boolean).join(" — "))}>
+        <Notes icon={<IconBan size={18} />} color="red" title={possible ? t.refusedByDefault : t.refused} notes={skill.refusals.map(refusal)}>
           {possible && skill.refusals.length > 0 && <Checkbox mt="sm" checked={overruled} onChange={(event) => overrule(event.currentTarget.checked)} label={t.force} />}
         </Notes>
         <Worst skill={skill} />
@@ -81,14 +88,29 @@ export function FoundSkill({ skill, single, possible, taken, take, agreed, agree
   );
 }
 
-function Notes({ icon, color, title, notes, children }: { icon: ReactNode; color: string; title: string; notes: readonly string[]; children?: ReactNode }) {
+/** A sentence, and that of the server below it where it is in other words. */
+interface Note {
+  said: string;
+  original?: string;
+}
+
+interface NotesProps {
+  icon: ReactNode;
+  color: string;
+  title: string;
+  notes: readonly (string | Note)[];
+  children?: ReactNode;
+}
+
+function Notes({ icon, color, title, notes, children }: NotesProps) {
   if (notes.length === 0) return null;
   return (
     <Alert variant="light" color={color} icon={icon} title={title}>
       <List size="sm" spacing={2}>
-        {notes.map((note) => (
-          <List.Item key={note} style={{ overflowWrap: "anywhere" }}>
-            <bdi>{visible(note)}</bdi>
+        {notes.map((note) => (typeof note === "string" ? { said: note } : note)).map(({ said, original }) => (
+          <List.Item key={`${said} ${original}`} style={{ overflowWrap: "anywhere" }}>
+            <bdi>{visible(said)}</bdi>
+            <Original>{[original]}</Original>
           </List.Item>
         ))}
       </List>

@@ -78,7 +78,7 @@ export const install = words(
   },
   {
     title: "安装",
-    lead: "从压缩包、文件夹或网址安装。在您看清内容之前，什么都不会被安装。",
+    lead: "从压缩包、文件夹或网址安装。在你看清内容之前，什么都不会被安装。",
     steps: { choose: "选择", look: "查看", done: "安装" },
     drop: "把压缩包或文件夹拖到这里",
     dropNow: "松开即可查看",

@@ -12,6 +12,7 @@ import { skillQuery } from "@/api/skills";
 import { runTimelineQuery } from "@/api/timeline";
 import { useText } from "@/i18n";
 import { useFormat } from "@/i18n/format";
+import { BackLink } from "@/parts/BackLink";
 import { visible } from "@/parts/foreign";
 import { ButtonLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
@@ -41,6 +42,7 @@ export function RunPage() {
   return (
     <Page
       title={run?.skill_name ?? t.run}
+      back={<BackLink to="/runs">{t.all}</BackLink>}
       lead={run ? <Lead run={run} /> : id}
       marks={run && <RunStateBadge state={progress.state && !isOver(run.state) ? progress.state : run.state} />}
       actions={run && <Actions run={run} />}

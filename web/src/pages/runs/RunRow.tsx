@@ -28,6 +28,9 @@ interface Props {
 export function RunRow({ run, to, within = false, brief = false }: Props) {
   const t = useText(runs);
   const format = useFormat();
+  const from = run.interface && (t.interfaces[run.interface] ?? run.interface);
+  const who = visible(run.agent ?? run.schedule ?? callerName(run.caller ?? ""));
+  const origin = brief ? "" : [from, who].filter(Boolean).join(" · ");
   return (
     <Link {...(to ?? { to: "/runs/$id", params: { id: run.run_id } })} className={classes.row} data-within={within || undefined}>
       <Box className={classes.state}>
@@ -38,16 +41,29 @@ export function RunRow({ run, to, within = false, brief = false }: Props) {
           <bdi>{run.skill_name}</bdi>
         </Text>
         <Text size="xs" c="dimmed" truncate className={classes.remark ?? ""}>
-          <bdi>{run.error ? visible(run.error.message ?? run.error.code) : run.run_id}</bdi>
+          {run.error ? (
+            <bdi>{visible(run.error.message ?? run.error.code)}</bdi>
+          ) : origin ? (
+            <>
+              <Box component="bdi" visibleFrom="sm">
+                {run.run_id}
+              </Box>
+              <Box component="bdi" hiddenFrom="sm">
+                {origin}
+              </Box>
+            </>
+          ) : (
+            <bdi>{run.run_id}</bdi>
+          )}
         </Text>
       </Box>
       {!brief && (
         <Box className={classes.origin} visibleFrom="sm">
           <Text size="sm" truncate>
-            {run.interface && (t.interfaces[run.interface] ?? run.interface)}
+            {from}
           </Text>
           <Text size="xs" c="dimmed" truncate>
-            <bdi>{visible(run.agent ?? run.schedule ?? callerName(run.caller ?? ""))}</bdi>
+            <bdi>{who}</bdi>
           </Text>
         </Box>
       )}

@@ -4,6 +4,7 @@ import { labels, words } from "@/i18n";
 export const runs = words(
   {
     title: "Runs",
+    all: "All runs",
     lead: "Every run of a script, from every interface: this page, the command line, agents.",
     states: {
       queued: "Queued",
@@ -130,6 +131,7 @@ export const runs = words(
   },
   {
     title: "运行记录",
+    all: "全部运行记录",
     lead: "脚本的每一次运行，无论来自本页、命令行还是智能体。",
     states: { queued: "排队中", running: "运行中", succeeded: "成功", failed: "失败", cancelled: "已取消", interrupted: "已中断" },
     stateWhy: {

@@ -1,5 +1,5 @@
 /** What can be done with a skill as a whole. */
-import { ActionIcon, Button, CopyButton, Menu, Text } from "@mantine/core";
+import { ActionIcon, Box, Button, CopyButton, Group, Menu, Text } from "@mantine/core";
 import { IconCheck, IconChevronDown, IconCopy, IconDots, IconEye, IconEyeOff, IconFolderOpen, IconFolderPlus, IconMessages, IconPackageOff, IconPlayerPlay, IconRobot, IconTrash } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
@@ -43,8 +43,10 @@ export function Actions({ skill }: { skill: SkillDetail }) {
         </ButtonLink>
       )}
       {writes && <State skill={skill} />}
-      <StarButton id={skill.id} name={visible(skill.display_name ?? skill.name)} size={36} variant="default" />
-      <More skill={skill} />
+      <Group gap={6} wrap="nowrap">
+        <StarButton id={skill.id} name={visible(skill.display_name ?? skill.name)} size={36} variant="default" />
+        <More skill={skill} />
+      </Group>
     </>
   );
 }
@@ -70,9 +72,12 @@ function State({ skill }: { skill: SkillDetail }) {
           loading={switching.isPending}
           leftSection={skill.state === "off" ? <IconEyeOff size={16} /> : <IconEye size={16} />}
           rightSection={<IconChevronDown size={14} />}
+          data-icon
           aria-label={t.stateIs(t.skillStates[skill.state])}
         >
-          {t.skillStates[skill.state]}
+          <Box component="span" visibleFrom="xs">
+            {t.skillStates[skill.state]}
+          </Box>
         </Button>
       </Menu.Target>
       <Menu.Dropdown>

@@ -9,6 +9,7 @@ import { useText } from "@/i18n";
 import { HarmList } from "@/parts/HarmList";
 import { Loaded } from "@/parts/Loaded";
 import { PowerList } from "@/parts/PowerList";
+import { PowerSentence } from "@/parts/PowerSentence";
 import { Section } from "@/parts/Section";
 import { visible } from "@/parts/foreign";
 
@@ -76,7 +77,7 @@ function Requires({ id }: { id: string }) {
         <Tree needs={data.needs} />
         {data.required_by.map((reason) => (
           <Text key={reason} size="sm" style={{ overflowWrap: "anywhere" }}>
-            {t.requiredBy}: <bdi>{visible(reason)}</bdi>
+            {t.requiredBy}: <PowerSentence>{reason}</PowerSentence>
           </Text>
         ))}
       </Stack>

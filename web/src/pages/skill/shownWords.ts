@@ -23,7 +23,7 @@ export const shown = words(
   },
   {
     title: "在注册表中",
-    hint: "程序和其他客户端看到的内容：默认为 SKILL.md 的内容，除非您另行指定。技能文件夹不会被修改。",
+    hint: "程序和其他客户端看到的内容：默认为 SKILL.md 的内容，除非你另行指定。技能文件夹不会被修改。",
     fields: {
       category: "分类",
       tags: "标签",

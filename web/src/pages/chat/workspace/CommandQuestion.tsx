@@ -69,6 +69,9 @@ function Content({ question: { tool }, text }: { question: Asked; text: string }
   );
 }
 
+/** What the server says of a rule that is shown beside it. */
+const PLAIN = "this rule matches";
+
 function About({ question: { argument, part, files, folder, level, rule, reason, skills } }: { question: Asked }) {
   const t = useText(workspace);
   const w = useText(ruleWords);
@@ -94,7 +97,7 @@ function About({ question: { argument, part, files, folder, level, rule, reason,
       </Line>
       <Line title={by}>
         {rule && <Code className={classes.code ?? ""}>{visible(rule)}</Code>}
-        <bdi>{visible(reason)}</bdi>
+        {reason !== PLAIN && <bdi>{visible(reason)}</bdi>}
       </Line>
       {skills.length > 0 && <Line title={t.ask.followed}>{skills.map(visible).join(", ")}</Line>}
     </Stack>
