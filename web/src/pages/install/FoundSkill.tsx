@@ -107,8 +107,8 @@ function Notes({ icon, color, title, notes, children }: NotesProps) {
   return (
     <Alert variant="light" color={color} icon={icon} title={title}>
       <List size="sm" spacing={2}>
-        {notes.map((note) => (typeof note === "string" ? { said: note } : note)).map(({ said, original }) => (
-          <List.Item key={`${said} ${original}`} style={{ overflowWrap: "anywhere" }}>
+        {notes.map((note) => (typeof note === "string" ? { said: note } : note)).map(({ said, original }, index) => (
+          <List.Item key={index} style={{ overflowWrap: "anywhere" }}>
             <bdi>{visible(said)}</bdi>
             <Original>{[original]}</Original>
           </List.Item>
@@ -127,9 +127,12 @@ function Worst({ skill: { findings } }: { skill: Inspected }) {
   const worst = open[0]?.severity;
   if (worst !== "high" && worst !== "medium") return null;
   const alike = open.filter(({ severity }) => severity === worst);
-  const notes = alike.slice(0, WORST).map(({ rule, message, file, line }) => `${meaning(rule)?.title ?? message} (${file}:${line})`);
+  const notes = alike.slice(0, WORST).map(({ rule, message, file, line }): Note => {
+    const meant = meaning(rule)?.title;
+    return meant ? { said: `${meant} (${file}:${line})`, original: message } : { said: `${message} (${file}:${line})` };
+  });
   return (
-    <Notes icon={<IconShieldExclamation size={18} />} color={GRAVITY[worst] ?? "red"} title={t.worst[worst]} notes={[...new Set(notes)]}>
+    <Notes icon={<IconShieldExclamation size={18} />} color={GRAVITY[worst] ?? "red"} title={t.worst[worst]} notes={notes}>
       {open.length > notes.length && (
         <Text size="sm" mt={4}>
           {t.moreFindings(open.length - notes.length)}
