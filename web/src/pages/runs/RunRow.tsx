@@ -49,7 +49,7 @@ export function RunRow({ run, to, within = false, brief = false }: Props) {
                 {run.run_id}
               </Box>
               <Box component="bdi" hiddenFrom="sm">
-                {origin}
+                {origin} · {run.run_id}
               </Box>
             </>
           ) : (
