@@ -133,7 +133,7 @@ def test_a_frame_is_drawn_before_any_script_or_style_sheet_has_come(lived_in: Si
     expect(frame.get_by_text("Skillyard", exact=True)).to_be_visible()
     page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length === 1")
     drawn = frame.locator("nav").evaluate("(nav) => [nav.clientWidth, getComputedStyle(nav).backgroundColor]")
-    assert drawn == [215, "rgb(31, 31, 31)"]
+    assert drawn == [215, "rgb(21, 26, 32)"]
     assert held
     page.unroute("**/assets/*")  # which lets them through
     _settled(page)

@@ -13,7 +13,6 @@ import { Difference } from "@/parts/Difference";
 import { FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
 import { HarmList } from "@/parts/HarmList";
-import { Original } from "@/parts/Original";
 import { PowerList } from "@/parts/PowerList";
 import { Reading, Whole } from "@/parts/Reading";
 import { GRAVITY } from "@/parts/ScanBadge";
@@ -110,7 +109,11 @@ function Notes({ icon, color, title, notes, children }: NotesProps) {
         {notes.map((note) => (typeof note === "string" ? { said: note } : note)).map(({ said, original }, index) => (
           <List.Item key={index} style={{ overflowWrap: "anywhere" }}>
             <bdi>{visible(said)}</bdi>
-            <Original>{[original]}</Original>
+            {original && ( // not dimmed: that is too faint on a coloured ground
+              <Text size="xs" lang="en">
+                <bdi>{visible(original)}</bdi>
+              </Text>
+            )}
           </List.Item>
         ))}
       </List>

@@ -1,5 +1,5 @@
 /** The pools of workers, who serves them, what they run, and how much waits. */
-import { Alert, Badge, Group, Skeleton, Stack, Table } from "@mantine/core";
+import { Alert, Badge, Group, Skeleton, Stack, Table, Text } from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 
@@ -11,7 +11,6 @@ import { FactList } from "@/parts/FactList";
 import { visible } from "@/parts/foreign";
 import { AnchorLink } from "@/parts/links";
 import { Loaded } from "@/parts/Loaded";
-import { Original } from "@/parts/Original";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
 
@@ -32,7 +31,9 @@ export function WorkersPage() {
             </Section>
             {found.reason ? (
               <Alert color="gray" icon={<IconInfoCircle size={20} />} title={t.noWorkers}>
-                <Original>{[found.reason]}</Original>
+                <Text size="sm" lang="en" style={{ overflowWrap: "anywhere" }}>
+                  {visible(found.reason)}
+                </Text>
               </Alert>
             ) : (
               <>
