@@ -151,9 +151,8 @@ def test_the_most_used_of_all_skills_are_found_in_an_index_alone(database: Datab
     plans = plans_of(database, lambda database: Insights(database).report(by, since=TODAY - timedelta(days=90), until=TODAY))
     (most_used,) = (plan for plan in plans if "ORDER BY sum" in plan.statement)
     found = [step for step in most_used.steps if "usage_by_dimension" in step]
-    if (
-        database.address.get_backend_name() == "sqlite"
-    ):  # PostgreSQL goes by how much of a table is settled, which is not for a test to say
+    # PostgreSQL goes by how much of a table is settled, which is not for a test to say.
+    if database.address.get_backend_name() == "sqlite":
         assert all("USING COVERING INDEX ix_usage_by_dimension_use" in step for step in found), most_used
     assert most_used.whole == ()
 

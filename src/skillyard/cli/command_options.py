@@ -361,7 +361,17 @@ def parse_tool_prefix(text: str) -> str:
         raise UsageProblem(f"--tool-prefix: {error.message}", hint=error.hint) from None
 
 
-def parse_writable(text: str) -> str:
+def add_package_option(parser: argparse.ArgumentParser, description: str, *, dest: str = "packages") -> None:
+    """Declare `--with PACKAGE`, which may be repeated; `dest` is its name among the arguments."""
+    parser.add_argument("--with", dest=dest, action="append", default=[], metavar="PACKAGE", help=description)
+
+
+def add_writable_option(parser: argparse.ArgumentParser, description: str) -> None:
+    """Declare `--writable NAME`, which may be repeated."""
+    parser.add_argument("--writable", type=_parse_writable, action="append", default=[], metavar="NAME", help=description)
+
+
+def _parse_writable(text: str) -> str:
     """A name of what is held back in workspaces.
 
     Raises:

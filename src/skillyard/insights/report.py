@@ -37,6 +37,7 @@ DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
 UsagePeriod = Literal["day", "week", "all"]
 MOST_DAYS: Final = 366
 _LONG: Final = 45
+"""Days of a span from which on the index that is ordered by use is quicker than that by day, for 10,000 skills."""
 _SINCE_EPOCH: Final = date(1970, 1, 1).toordinal()
 _BUCKETS: Final = tuple(f"took_{number}" for number in range(USAGE_BUCKETS))
 _NAMES: Final = (*USAGE_MEASURES, *_BUCKETS)
@@ -285,7 +286,8 @@ class _ReportRows(NamedTuple):
         use = func.sum(table.runs + table.loaded + table.turns)
         by = [self.key, self.skill] if self.table is usage_by_dimension.c else [self.key]
         query = select(self.key.label("key"), self.skill.label("skill_id")).group_by(*by)
-        query = query.where(span.holds(table.day + 0 if span.is_long else table.day), *self.where)
+        day = table.day + 0 if span.is_long else table.day  # the index by day is not taken for an expression
+        query = query.where(span.holds(day), *self.where)
         if unused:
             use = func.sum(table.offered)
             query = query.having(use > 0, func.sum(table.loaded + table.followed + table.runs) == 0)

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.command_options import open_catalog, open_skill, parse_positive, record_audit_event
+from skillyard.cli.command_options import add_package_option, open_catalog, open_skill, parse_positive, record_audit_event
 from skillyard.cli.confirmation import confirm
 from skillyard.cli.language import OWN_TEXT, translated_answer
 from skillyard.cli.program import COMMANDS
@@ -33,13 +33,8 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         "action", nargs="?", choices=_ACTIONS, default="show", help="show (the default), allow, revoke or prune"
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="the skill; without one, show lists every skill")
-    parser.add_argument(
-        "--with",
-        dest="granted",
-        action="append",
-        default=[],
-        metavar="PACKAGE",
-        help="for allow and revoke, only this: pypdf, npm:docx or program:qpdf; may be repeated",
+    add_package_option(
+        parser, "for allow and revoke, only this: pypdf, npm:docx or program:qpdf; may be repeated", dest="granted"
     )
     parser.add_argument(
         "--without",

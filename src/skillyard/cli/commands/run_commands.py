@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillyard.cli.command_options import open_skill, parse_context, parse_json_object, parse_milliseconds
+from skillyard.cli.command_options import add_package_option, open_skill, parse_context, parse_json_object, parse_milliseconds
 from skillyard.cli.confirmation import require_consent
 from skillyard.cli.run_view import draw_run
 from skillyard.cli.screen import FAILURE, OK, counted
@@ -73,14 +73,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="give the script a copy of this file in an empty folder; may be repeated, also as NAME=PATH",
     )
-    parser.add_argument(
-        "--with",
-        dest="packages",
-        action="append",
-        default=[],
-        metavar="PACKAGE",
-        help="give this run one more package or program: pypdf, npm:docx or program:qpdf; may be repeated",
-    )
+    add_package_option(parser, "give this run one more package or program: pypdf, npm:docx or program:qpdf; may be repeated")
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:

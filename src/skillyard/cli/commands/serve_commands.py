@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.command_options import (
     LOCAL_OWNER,
+    add_package_option,
+    add_writable_option,
     discover_catalog,
     open_catalog,
     open_organisation,
@@ -24,7 +26,6 @@ from skillyard.cli.command_options import (
     parse_port,
     parse_positive,
     parse_tool_prefix,
-    parse_writable,
 )
 from skillyard.cli.install_support import make_scanner
 from skillyard.cli.screen import OK, counted
@@ -144,21 +145,11 @@ def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", metavar="NAME", help="serve only the skills of this set, whichever the project uses")
     parser.add_argument("--no-watch", action="store_true", help="do not announce changes in the skill folders")
     parser.add_argument("--workspace", metavar="DIR", help="offer a shell, code and files too, sandboxed, over this folder")
-    parser.add_argument(
-        "--with",
-        dest="packages",
-        action="append",
-        default=[],
-        metavar="PACKAGE",
-        help="with --workspace: give it a package or program: pypdf, npm:docx or program:qpdf; may be repeated",
+    add_package_option(
+        parser, "with --workspace: give it a package or program: pypdf, npm:docx or program:qpdf; may be repeated"
     )
-    parser.add_argument(
-        "--writable",
-        type=parse_writable,
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="with --workspace: allow writing files that are held back in a project, such as .vscode; may be repeated",
+    add_writable_option(
+        parser, "with --workspace: allow writing files that are held back in a project, such as .vscode; may be repeated"
     )
 
 

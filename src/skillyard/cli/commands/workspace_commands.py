@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from skillyard.cli.command_options import open_catalog, parse_milliseconds, parse_writable
+from skillyard.cli.command_options import add_package_option, add_writable_option, open_catalog, parse_milliseconds
 from skillyard.cli.confirmation import ConsoleApprover
 from skillyard.cli.screen import FAILURE, OK
 from skillyard.errors import UsageProblem
@@ -28,21 +28,11 @@ def add_workspace_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=parse_milliseconds, metavar="TIME", help="for exec: at most this long: 5, 5s or 500ms"
     )
-    parser.add_argument(
-        "--with",
-        dest="packages",
-        action="append",
-        default=[],
-        metavar="PACKAGE",
-        help="for exec: give the command a package or program: pypdf, npm:docx or program:qpdf; may be repeated",
+    add_package_option(
+        parser, "for exec: give the command a package or program: pypdf, npm:docx or program:qpdf; may be repeated"
     )
-    parser.add_argument(
-        "--writable",
-        type=parse_writable,
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="for exec: allow writing files that are held back in a project, such as .vscode or .git; may be repeated",
+    add_writable_option(
+        parser, "for exec: allow writing files that are held back in a project, such as .vscode or .git; may be repeated"
     )
 
 
