@@ -130,7 +130,7 @@ def test_a_server_that_is_killed_is_told_and_the_page_goes_on_when_it_is_back(si
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     site.stop(signal.SIGKILL)
     page.get_by_label("Skill", exact=True).fill("csv-summary")
-    expect(page.get_by_text("The server does not respond")).to_be_visible(timeout=15_000)
+    expect(page.get_by_text("The server does not respond").first).to_be_visible(timeout=15_000)
     site.start()
     expect(page.get_by_text("The server does not respond")).to_have_count(0, timeout=30_000)
     expect(page.get_by_text("No matching runs")).to_be_visible()
