@@ -418,9 +418,11 @@ def _certificates_once() -> Iterator[None]:
         yield
         return
     import httpcore2
+    from httpx._transports import default as httpx_transports  # of the SDKs, and of tests that ask over a port
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
+        patch.setattr(httpx_transports, "create_ssl_context", functools.cache(httpx_transports.create_ssl_context))
         yield
 
 
