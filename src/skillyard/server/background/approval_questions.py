@@ -22,7 +22,7 @@ from sqlalchemy import delete, insert, select, update
 from skillyard.concurrency import completed, in_thread
 from skillyard.database import UPDATES_CHANNEL, database_now, notify, questions, runs, wait_for_change
 from skillyard.engine import FINAL_STATES, ProcessIdentity, is_gone
-from skillyard.errors import DatabaseUnavailable, RecordNotFound
+from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover, SqlApprovalStore, approving_command
 
 if TYPE_CHECKING:
@@ -162,6 +162,24 @@ class ApprovalQuestions:
 def rejecting_approver() -> PolicyApprover:
     """Who answers where a request does not wait for a person."""
     return PolicyApprover("reject", "approval cannot be asked for over HTTP")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestApprover:
+    """Refuses what no rule's approval exists for yet, and says how the sender of the request can approve it."""
+
+    otherwise: str = ""
+    """What else the sender can do."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Raises ApprovalRejected, with the `digest` to approve."""
+        raise ApprovalRejected(
+            f"the skill {request.skill_name!r} needs approval, and this content has none",
+            hint='look at the skill, then send POST /api/v1/approvals with its "skill" and "digest", and this request again'
+            + self.otherwise,
+            skill=request.skill_id,
+            digest=request.digest,
+        )
 
 
 @dataclass(frozen=True, slots=True)
