@@ -100,6 +100,7 @@ def test_the_trail_tells_what_was_done_here(call: Call, tmp_path: Path, make_ski
     assert "no matching records" in call("audit").err
     folder = make_skill(tmp_path / "mine", "tidy")
     call("install", folder)
+    assert call("update").out.startswith("unchanged tidy")  # no change, and so no record
     call("uninstall", "tidy")
     call("keys", "create", "ci", "--scope", "admin")
     actions = [event["action"] for event in call("audit", "--json").data["events"]]

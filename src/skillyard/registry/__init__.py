@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
 from skillyard.registry.candidate import Scanner, ScannerFinding
-from skillyard.registry.install_pipeline import InstallRefusal, SkillInspection
+from skillyard.registry.install_pipeline import SkillInspection
 from skillyard.registry.package_cache import skill_with_content, version_skill, version_with_content
 from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
@@ -25,6 +25,7 @@ from skillyard.registry.registry_values import (
     InstalledSkill,
     InstallLog,
     InstallOptions,
+    InstallRefusal,
     InstallReport,
     Operation,
     OperationResult,

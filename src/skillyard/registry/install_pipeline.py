@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.catalog.skill_files import kept_links
 from skillyard.environments import Requirements
-from skillyard.errors import ArchiveRefused, FileProblem, SkillyardError
+from skillyard.errors import ArchiveRefused, FileProblem, InvalidSkill, SkillyardError
 from skillyard.interop.agent_plugins import skills_of_package
 from skillyard.packages import (
     FolderDifference,
@@ -37,6 +37,7 @@ from skillyard.registry.candidate import (
     SignerPolicy,
     check_candidate,
     read_candidate,
+    require_valid,
     select_candidates,
     source_folder_name,
     staged_candidate,
@@ -46,6 +47,7 @@ from skillyard.registry.powers import installed_powers
 from skillyard.registry.registry_values import (
     DependencyInstall,
     Fetcher,
+    InstallRefusal,
     InstallReport,
     OperationResult,
     ResultStatus,
@@ -86,7 +88,7 @@ if TYPE_CHECKING:
     from skillyard.interop import ClientCompatibility
     from skillyard.registry.powers import PowerChange, Powers
     from skillyard.registry.registry_records import RegistryRecords
-    from skillyard.registry.registry_values import SkillVersion
+    from skillyard.registry.registry_values import FetchedTree, SkillVersion
     from skillyard.registry.source_host_policy import LinkFetcher
     from skillyard.registry.version_store import OpenLog, Operations, RunningOperation, VersionStore
 
@@ -124,22 +126,19 @@ class InstallPipeline:
                 operation.id, request.operation, source=shown_source(request.source), progress=request.progress
             )
             with settling(operation, self.versions, self.records):
-                results = self._install(operation, log, request)
-        return InstallReport(operation.id, results)
+                refused: list[InstallRefusal] = []
+                results = self._install(operation, log, request, refused)
+        return InstallReport(operation.id, results, tuple(refused))
 
-    def _install(self, operation: RunningOperation, log: OpenLog, request: InstallRequest) -> tuple[OperationResult, ...]:
+    def _install(
+        self, operation: RunningOperation, log: OpenLog, request: InstallRequest, refused: list[InstallRefusal]
+    ) -> tuple[OperationResult, ...]:
         with log.step("download", 30):
             fetched = self.fetcher.fetch(request.source, operation.folder)
             offered, passed_over = skills_of_package(Path(fetched.tree), find_skills(fetched.tree))
             skills = choose_skills(offered, () if fetched.chosen else request.names)
         with log.step("checksum", 50):
-            pairs = []
-            for skill in skills:
-                try:
-                    pairs.append(staged_candidate(skill, fetched, operation.folder, self.limits, request.source))
-                except (ArchiveRefused, FileProblem) as error:
-                    raise _named_refusal(error, skill, skills) from None
-            pairs = select_candidates(pairs, request)
+            pairs = select_candidates(self._staged(operation, skills, fetched, request, refused), request)
         if request.dependencies and self.dependencies is not None:
             had = ([candidate for candidate, _ in pairs], request.source, fetched, offered, operation.folder, self.limits)
             pairs = self._with_dependencies(self.dependencies, log, pairs, AskedFrom(*had))
@@ -178,6 +177,34 @@ class InstallPipeline:
         return tuple(  # what one lacked may have come with another
             replace(one, unmet=self.unmet(name, needs[name])) if (one := results[name]).unmet else one for name in needs
         )
+
+    def _staged(
+        self,
+        operation: RunningOperation,
+        skills: Sequence[FoundSkill],
+        fetched: FetchedTree,
+        request: InstallRequest,
+        refused: list[InstallRefusal],
+    ) -> list[tuple[Candidate, str]]:
+        """The candidates; what is left out goes to `refused`.
+
+        Raises:
+            ArchiveRefused, FileProblem: as `staged_candidate`.
+            InvalidSkill: of every skill, where those that cannot be installed are left out.
+        """
+        pairs: list[tuple[Candidate, str]] = []
+        for skill in skills:
+            try:
+                candidate, folder = staged_candidate(skill, fetched, operation.folder, self.limits, request.source)
+                if request.skip_refused:
+                    require_valid(candidate, folder)
+            except (ArchiveRefused, FileProblem, InvalidSkill) as error:
+                if not request.skip_refused or len(refused) + 1 == len(skills):
+                    raise _named_refusal(error, skill, skills) from None
+                refused.append(InstallRefusal.of(_named_refusal(error, skill, ())))
+            else:
+                pairs.append((candidate, folder))
+        return pairs
 
     def _with_dependencies(
         self,
@@ -407,15 +434,6 @@ def _findings(pipeline: InstallPipeline, scanner: Scanner, candidate: Candidate)
 
 
 @dataclass(frozen=True, slots=True)
-class InstallRefusal:
-    """Why an installation would be refused."""
-
-    code: str
-    message: str
-    hint: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class SkillInspection:
     """One skill of a source, as it would be installed.
 
@@ -493,7 +511,7 @@ def _with_dependencies(one: SkillInspection, found: DependencyPreview, unmet: tu
     """The inspection, with the dependencies of the skill and what it lacks then, or why its requirements are a refusal."""
     one = replace(one, unmet=unmet)
     if found.refusal is not None and one.skill_id in found.asking:
-        refusal = InstallRefusal(found.refusal.code, found.refusal.message, found.refusal.hint)
+        refusal = InstallRefusal.of(found.refusal)
         return replace(one, refusals=(*one.refusals, refusal))
     if one.skill_id not in found.asking:
         return one
@@ -506,7 +524,7 @@ def _inspect_refused(
 ) -> SkillInspection:
     """A skill that cannot even be staged, as far as it can be read where it is."""
     folder = source_folder_name(skill.path, request.source)
-    refusal = InstallRefusal(error.code, error.message, error.hint)
+    refusal = InstallRefusal.of(error)
     try:
         candidate = read_candidate(skill.directory, origin, folder_name=folder)
     except FileProblem:
@@ -591,4 +609,4 @@ def _noting(refusals: list[InstallRefusal]) -> Iterator[None]:
     try:
         yield
     except SkillyardError as error:
-        refusals.append(InstallRefusal(error.code, error.message, error.hint))
+        refusals.append(InstallRefusal.of(error))

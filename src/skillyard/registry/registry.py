@@ -215,6 +215,7 @@ class Registry:
         new: bool = False,
         installed_at: datetime | None = None,
         operation_id: str | None = None,
+        skip_refused: bool = False,
         **options: Unpack[InstallOptions],
     ) -> InstallReport:
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
@@ -223,7 +224,8 @@ class Registry:
         Without `activate` a new version of an installed skill is only kept: `rollback` makes it current. `installed_at` is
         when such a version was installed elsewhere: it is ordered among the others by that. With `new` only skills that
         are not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
-        `new_operation_id`, lets a caller follow it while it runs. The rest is in `InstallOptions`.
+        `new_operation_id`, lets a caller follow it while it runs. With `skip_refused` a skill that cannot be installed (too
+        large, no valid SKILL.md) does not stop the others: the report names it. The rest is in `InstallOptions`.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -246,6 +248,7 @@ class Registry:
             new=new,
             installed_at=installed_at and min(installed_at, datetime.now(UTC)),
             operation_id=operation_id,
+            skip_refused=skip_refused,
             **options,
         )
         return self._followed(self._pipeline().install(request))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
-from skillyard.errors import InvalidInput
+from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.packages import Origin, Source
 from skillyard.registry.powers import PowerChange, Powers
 from skillyard.text import single_line
@@ -331,11 +331,26 @@ class OperationResult(WireForm, also=("power_sentences",)):
 
 
 @dataclass(frozen=True, slots=True)
+class InstallRefusal(WireForm):
+    """Why an installation would be, or was, refused."""
+
+    code: str
+    message: str
+    hint: str | None
+
+    @classmethod
+    def of(cls, error: SkillyardError) -> InstallRefusal:
+        """What was raised."""
+        return cls(error.code, error.message, error.hint)
+
+
+@dataclass(frozen=True, slots=True)
 class InstallReport(WireForm):
-    """What became of every skill of an operation."""
+    """The result of each skill of an operation; `refused` are those of its source that were left out, where that was wanted."""
 
     operation_id: str
     results: tuple[OperationResult, ...]
+    refused: tuple[InstallRefusal, ...] = ()
 
 
 EditValue = str | tuple[str, ...] | None

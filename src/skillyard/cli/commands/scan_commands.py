@@ -179,6 +179,7 @@ def scan_command(arguments: argparse.Namespace) -> int:
         for report in reports:
             _draw(screen, report, arguments.at_least)
         _draw_summary(screen, reports)
+        _note_unseen(screen, reports, arguments.at_least)
     return FAILURE if any(at_least_severity(report.open, arguments.at_least) for report in reports) else OK
 
 
@@ -219,7 +220,7 @@ def _summary(reports: Sequence[Report]) -> dict[str, int]:
 
 
 def _draw(screen: Screen, report: Report, level: Severity) -> None:
-    """Findings from `level` on in full, those below in one line, notes not at all; a skill without any is not named."""
+    """Findings from `level` on in full, those below in one line, `info` only when wanted; a skill without any is not named."""
     shown = [finding for finding in report.findings if finding.severity != "info" or level == "info"]
     for finding in shown:
         if finding.allowed is not None:
@@ -276,6 +277,11 @@ def _draw_summary(screen: Screen, reports: Sequence[Report]) -> None:
     suppressed = f", {summary['suppressed']} suppressed" if summary["suppressed"] else ""
     worst = next((level for level in _LEVELS if summary[level]), "ok")
     screen.line(f"{counted(summary['skills'], 'skill')}: {counts or _nothing(reports)}{suppressed}", style=worst)
+
+
+def _note_unseen(screen: Screen, reports: Sequence[Report], level: Severity) -> None:
+    if (unseen := _summary(reports)["info"]) and level != "info":
+        screen.note(f"{counted(unseen, 'info finding')} not shown: `--at-least info` shows them")
 
 
 def _nothing(reports: Sequence[Report]) -> str:
