@@ -121,7 +121,7 @@ class CommandRuling(WireForm, also=("allowed",)):
     part: str = ""
     files: tuple[str, ...] = ()
     folder: str = "/"
-    levels: tuple[LevelDecision, ...] = field(default=(), metadata=wire(omit_empty=True))
+    levels: tuple[LevelDecision, ...] = ()
 
     @property
     def allowed(self) -> bool:

@@ -38,7 +38,7 @@ from skillyard.permissions.tool_rules import (
     runs_code,
     tool_kind,
 )
-from skillyard.wire import WireForm, wire
+from skillyard.wire import WireForm
 
 _MOST_RULES: Final = 500
 _HARMLESS_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
@@ -62,7 +62,7 @@ class LevelRuling(WireForm):
     permission: Permission
     rule: str | None
     reason: str
-    part: str = field(default="", metadata=wire(omit_empty=True))
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,10 @@ from skillyard.text import single_line
 
 if TYPE_CHECKING:
     from skillyard.registry.candidate import ApprovalPolicy
-    from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirroredSkill, MirroredVersion, MirrorSource
     from skillyard.registry.powers import Powers
     from skillyard.registry.registry_records import RegistryRecords
+    from skillyard.registry.skill_inspection import SkillInspection
     from skillyard.registry.version_store import OpenLog, RunningOperation
 
 

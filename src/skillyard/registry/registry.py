@@ -66,10 +66,10 @@ from skillyard.registry.version_store import CURRENT
 if TYPE_CHECKING:
     from skillyard.catalog import SkillCatalog
     from skillyard.registry.candidate import Scanner
-    from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirrorSource
     from skillyard.registry.registry_records import Popularity, RegistryRecords, SkillOwners, VersionTags
     from skillyard.registry.registry_values import SkillVersion
+    from skillyard.registry.skill_inspection import SkillInspection
     from skillyard.registry.version_files import BackfillReport, KeptLinkState
 
 
@@ -263,7 +263,7 @@ class Registry:
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.
         """
-        from skillyard.registry.install_pipeline import inspect_source
+        from skillyard.registry.skill_inspection import inspect_source
 
         return inspect_source(
             self._pipeline(), InstallRequest(resolve(source, names=skills), tuple(skills), dependencies=dependencies)
