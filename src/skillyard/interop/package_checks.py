@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from skillyard.document import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, NAME_LIMIT, is_name, parse_document, read_front_matter
 from skillyard.document.spelling import SPEC_FIELDS
@@ -42,11 +42,9 @@ _REFUSALS: Final = 10  # of one package, so many are reported
 
 
 @dataclass(frozen=True, slots=True)
-class PackageStructure(WireForm, camel_case=True):
+class PackageDetails(WireForm, camel_case=True):
     """What a package's folder holds; sizes in bytes, `entry_file` relative to the folder."""
 
-    errors: tuple[str, ...]
-    warnings: tuple[str, ...]
     has_skill_md: bool
     has_manifest_json: bool
     has_scripts: bool
@@ -56,16 +54,19 @@ class PackageStructure(WireForm, camel_case=True):
     file_count: int
     total_size_bytes: int
 
+
+@dataclass(frozen=True, slots=True)
+class PackageStructure(WireForm, also=("valid",)):
+    """The check of a package's folder: what is wrong with it, and what it holds."""
+
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+    details: PackageDetails
+
     @property
     def valid(self) -> bool:
         """Whether there is no error; a missing manifest.json is none."""
         return not self.errors
-
-    def to_dict(self) -> dict[str, Any]:
-        """`{valid, errors, warnings, details}` in camel case: all fields but the problems are in `details`."""
-        details = WireForm.to_dict(self)
-        problems = {name: details.pop(name) for name in ("errors", "warnings")}
-        return {"valid": self.valid, **problems, "details": details}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class PackageCheck(WireForm):
     """The check of one package: its structure, its manifest as Semibot would have it, its compatibility."""
 
     path: str
-    structure: PackageStructure
+    structure: PackageStructure = field(metadata=wire(inline=True))
     manifest: Mapping[str, object]
     compatibility: ProtocolCompatibility
 
@@ -91,11 +92,6 @@ class PackageCheck(WireForm):
     def ok(self) -> bool:
         """Whether the package can be used."""
         return self.structure.valid
-
-    def to_dict(self) -> dict[str, Any]:
-        """The check as `--json` shows it, with the fields of its structure beside its own."""
-        form = WireForm.to_dict(self)
-        return {"path": form.pop("path"), **form.pop("structure"), **form}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +157,16 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     return PackageStructure(
         errors=tuple(errors),
         warnings=tuple(warnings),
-        has_skill_md=has_skill_md,
-        has_manifest_json=has_manifest,
-        has_scripts=has_scripts,
-        has_references=(path / "references").is_dir(),
-        has_assets=(path / "assets").is_dir(),
-        entry_file=entry,
-        file_count=len(sizes),
-        total_size_bytes=sum(sizes),
+        details=PackageDetails(
+            has_skill_md=has_skill_md,
+            has_manifest_json=has_manifest,
+            has_scripts=has_scripts,
+            has_references=(path / "references").is_dir(),
+            has_assets=(path / "assets").is_dir(),
+            entry_file=entry,
+            file_count=len(sizes),
+            total_size_bytes=sum(sizes),
+        ),
     )
 
 
@@ -244,7 +242,7 @@ def check_package(folder: str | Path) -> PackageCheck | ManifestCheck | PluginCh
         manifest = convert_codex_to_semibot(folder, skill_md_first=True)
     except SkillyardError:  # the structure reports what is wrong
         manifest = {}
-    compatibility = check_protocol_compatibility(manifest, has_skill_md=structure.has_skill_md)
+    compatibility = check_protocol_compatibility(manifest, has_skill_md=structure.details.has_skill_md)
     return PackageCheck(str(folder), structure, manifest, compatibility)
 
 
@@ -287,7 +285,8 @@ def report_lines(check: PackageCheck | ManifestCheck | PluginCheck) -> Iterator[
     answers = {"anthropic": compatibility.anthropic, "codex": compatibility.codex, "semibot": compatibility.semibot}
     yield "protocols: " + ", ".join(f"{name} {'yes' if fits else 'no'}" for name, fits in answers.items())
     if structure:
-        yield f"{structure.file_count:,} files, {structure.total_size_bytes:,} bytes, entry {structure.entry_file or 'none'}"
+        held = structure.details
+        yield f"{held.file_count:,} files, {held.total_size_bytes:,} bytes, entry {held.entry_file or 'none'}"
 
 
 def _plugin_lines(plugin: AgentPlugin | None) -> Iterator[str]:

@@ -15,9 +15,9 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, cast, get_args
 
 from skillyard.errors import DigestMismatch, InvalidInput, SignatureInvalid
 from skillyard.packages.archive_entries import PackageLimits
@@ -218,6 +218,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 class Signature(WireForm):
     """The content of `skillyard.sig`: the holder of the private half of `key` signed the `digest` at `signed_at` (UTC)."""
 
+    version: int = field(default=1, init=False)
     digest: str
     key: str
     signed_at: str
@@ -241,10 +242,6 @@ class Signature(WireForm):
             public.verify(base64.b64decode(self.signature, validate=True), self.message())
         except (InvalidSignature, ValueError):
             raise SignatureInvalid(f"{SIGNATURE_FILE} was not made by {self.key}", hint=_REPACK_HINT) from None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The signature as it is in its file."""
-        return {"version": 1, **WireForm.to_dict(self)}
 
 
 class SigningKey:
