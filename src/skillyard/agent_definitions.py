@@ -85,7 +85,7 @@ class AgentDraft:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.name.isprintable() or self.name != self.name.strip():
-            raise InvalidInput(f"{self.name[:40]!r} is no name for an agent", hint="a name that can be seen, on one line")
+            raise InvalidInput(f"{self.name[:40]!r} is not a name for an agent", hint="a name that can be seen, on one line")
         limits = {"name": _NAME, "description": _DESCRIPTION, "system_prompt": _PROMPT, "model": _MODEL}
         for name, most in limits.items():
             if len(getattr(self, name) or "") > most:

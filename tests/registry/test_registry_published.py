@@ -485,7 +485,7 @@ def test_skills_of_an_ard_catalog_are_installed_and_updated(
         ([_entry("one", "/skills/one.md", metadata={"digest": "sha256:" + "0" * 64})], DigestMismatch, "one is not what"),
         ([_entry("one", "/skills/one.md", metadata={"digest": "md5:00"})], InvalidSource, "or a known digest"),
         ([_entry("one", "/skills/one.md"), _entry("one", "/skills/one.md")], InvalidSource, "two of its skills are called one"),
-        ([_entry("one", "file:///etc/passwd")], InvalidSource, "which is no address"),
+        ([_entry("one", "file:///etc/passwd")], InvalidSource, "which is not an address"),
         ([_entry("one", "http://169.254.169.254/latest")], NetworkRefused, "169.254.169.254"),
         ([_entry("one", "/page.html")], InvalidSource, "neither an archive nor a SKILL.md"),
         ([_entry("../../up", "/skills/one.md")], InvalidSource, "calls"),

@@ -125,7 +125,7 @@ class ModelLoop:
             if (waiting := await self.answer(calls, {}, {}, {})) is not None:
                 return waiting
         raise TurnLimitExceeded(
-            f"the model did not come to an end in {self.limits.requests} requests",
+            f"the model did not finish in {self.limits.requests} requests",
             hint="ask for a smaller step, or continue with another message",
         )
 

@@ -96,7 +96,7 @@ class PackageCheck(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class ManifestCheck(WireForm, also=("valid",)):
-    """The check of a manifest that lies by itself: what is wrong with it, and its compatibility."""
+    """The check of a manifest without a package: what is wrong with it, and its compatibility."""
 
     path: str
     errors: tuple[str, ...]

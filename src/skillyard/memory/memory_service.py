@@ -194,7 +194,7 @@ class PersonalMemory(MemoryService, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Suggestion(WireForm):
-    """What became of one suggestion: kept as the memory `memory_id`, or not, and why."""
+    """The result for one suggestion: kept as the memory `memory_id`, or not, and why."""
 
     write: MemoryWrite = field(metadata=wire(inline=True))
     memory_id: str | None = field(default=None, metadata=wire(name="memoryId", omit_none=True))

@@ -123,7 +123,7 @@ def digest_of_contents(contents: Mapping[str, str]) -> str:
     for path in sorted(contents, key=os.fsencode):
         kind, content = contents[path][:1], bytes.fromhex(contents[path][1:])
         if kind not in get_args(EntryKind) or len(content) != hashlib.sha256().digest_size:
-            raise ValueError(f"{contents[path]!r} is no letter and SHA-256")
+            raise ValueError(f"{contents[path]!r} is not a letter and SHA-256")
         entries.append((path, cast("EntryKind", kind), content))
     return digest_of_entries(entries)
 

@@ -323,7 +323,7 @@ class CommandRequest(WireForm, also=("title", "level", "rule", "reason", "part",
 
     @property
     def rule(self) -> str | None:
-        """The rule that asks; None when it is what becomes of the rest."""
+        """The rule that asks; None when the default decided."""
         return self.ruling.rule
 
     @property

@@ -345,7 +345,7 @@ def _entry_of(result: OperationResult, tree: Path | None) -> LockEntry | None:
 
 def _texts(name: str, key: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"`{key}` of {name} is no list of texts")
+        raise ValueError(f"`{key}` of {name} is not a list of texts")
     return tuple(value)
 
 

@@ -79,7 +79,7 @@ class Registry:
     Its own methods install, switch and uninstall. Its parts: `installed` reads skills, versions and history;
     `versions` deprecates, yanks, discards and prunes single versions; `approvals` are of versions that wait for a person;
     `tags` and `popularity` are what people add to skills; `links` are the skills in the folders of coding agents, which
-    `agent_folders` brings along with every change; `storage` has the files, the running operations and the records.
+    `agent_folders` updates with every change; `storage` has the files, the running operations and the records.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one

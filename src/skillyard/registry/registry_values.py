@@ -185,7 +185,7 @@ class SkillVersion(WireForm, times="full"):
 
 @dataclass(frozen=True, slots=True)
 class VersionApproval(WireForm, times="full"):
-    """What became of the approval of one content of a skill: it waits, has it, or lost it.
+    """The approval of one content of a skill: requested, given or withdrawn.
 
     `reasons` say why it needs one. `asked_by` installed or published it: the name of a key when `asked_by_member`, else the
     user of the machine. `decided_by` approved or withdrew it, for the `reason`.
@@ -296,12 +296,12 @@ class ListedApproval(WireForm, times="full"):
 
 
 ResultStatus = Literal["installed", "updated", "unchanged", "kept", "waiting", "rolled back", "uninstalled"]
-"""What became of a skill; one that is `waiting` was installed and becomes current when its version is approved."""
+"""The result for a skill; one that is `waiting` was installed and becomes current when its version is approved."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationResult(WireForm, also=("power_sentences",)):
-    """What became of one skill of an operation.
+    """The result of an operation for one skill.
 
     `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data. `required_by` says of a
     skill that nobody named why it was installed.

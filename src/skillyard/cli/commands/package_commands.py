@@ -36,7 +36,7 @@ def key_path(name: str) -> Path:
     if os.sep in name:
         return Path(name)
     if not _NAME.fullmatch(name):
-        raise UsageProblem(f"{name!r} is no name for a key", hint="letters, digits, dot, dash and underscore")
+        raise UsageProblem(f"{name!r} is not a name for a key", hint="letters, digits, dot, dash and underscore")
     return _key_folder() / f"{name}.pem"
 
 

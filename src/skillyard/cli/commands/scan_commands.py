@@ -97,7 +97,7 @@ def _in_archive(archive: Path, settings: Catalog, arguments: argparse.Namespace)
         raise UsageProblem(f"{archive} is neither a file nor a folder", hint=_SOURCE_HINT)
     with archive.open("rb") as file:
         if sniff(file.read(512)) is None:
-            raise UsageProblem(f"{archive} is no archive", hint=_SOURCE_HINT)
+            raise UsageProblem(f"{archive} is not an archive", hint=_SOURCE_HINT)
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
         yield from _in_tree(extract(archive, scratch).tree, str(archive), settings, arguments)
 
@@ -351,7 +351,7 @@ class ChangedFiles:
 
     def __init__(self, ref: str) -> None:
         if ref.startswith("-"):
-            raise UsageProblem(f"--changed {ref} is no commit", hint="name a commit or branch, such as origin/main")
+            raise UsageProblem(f"--changed {ref} is not a commit", hint="name a commit or branch, such as origin/main")
         self._ref = ref
         self._top = top = Path(_git("rev-parse", "--show-toplevel").rstrip("\n"))
         names = _git("-C", str(top), "diff", "--name-only", "-z", ref, "--")

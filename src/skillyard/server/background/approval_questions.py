@@ -204,7 +204,7 @@ class _SessionApprover:
         later = f"when a person has run `{command}` on the server, call this again"
         _, named, caller = request.session_id.partition("/")
         if not named:  # a client reads an address, or gets a prompt
-            return ApprovalAnswer("reject", f"nobody is asked here; {later}")
+            return ApprovalAnswer("reject", f"nobody can be asked here; {later}")
         answer = await self.questions.put(request, caller, None, patience_s=_PATIENCE_OF_CLIENTS_S)
         late = answer.decision == "reject" and (answer.reason or "").startswith(_NOBODY)
         return ApprovalAnswer("reject", f"{answer.reason}; {later}") if late else answer

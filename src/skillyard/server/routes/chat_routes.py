@@ -249,7 +249,7 @@ async def trail(
     skill: Annotated[str | None, Query(max_length=300)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Answer[list[SkillUsageEvent]]:
-    """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
+    """How skills were used in a conversation: offered, loaded, read, run, and how the turn ended."""
     chat, chosen = await own_conversation(service, caller, conversation)
     steps = await run_in_threadpool(lambda: chat.usage_log.of(conversation=chosen.id, skill=skill, limit=limit))
     return Answer(data=list(steps))

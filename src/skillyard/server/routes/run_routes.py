@@ -200,7 +200,7 @@ class NewRun(RunInput):
     skill: str = Field(min_length=1, max_length=300)
     timeout_ms: int | None = Field(default=None, ge=1, le=MAX_RUN_MS)
     digest: str | None = Field(default=None, max_length=100)
-    version: str | None = Field(default=None, max_length=100, description="absent: the version that serves")
+    version: str | None = Field(default=None, max_length=100, description="default: the current version")
     fresh: bool = False
     wait: bool = True
     priority: int = Field(default=0, ge=-100, le=100, description="of the runs that wait a higher one goes first")
@@ -268,7 +268,7 @@ class NewTest(RequestBody):
     """Which skill is tried out; of an installed one, with `version`, that of its versions."""
 
     skill: str = Field(min_length=1, max_length=300)
-    version: str | None = Field(default=None, max_length=100, description="absent: the version that serves")
+    version: str | None = Field(default=None, max_length=100, description="default: the current version")
 
 
 @routes.post("/tests", status_code=202, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])

@@ -320,7 +320,7 @@ class NewEvent(RequestBody):
     data: dict[str, Any] = Field(default={})
     id: Annotated[str | None, Field(min_length=1, max_length=MAX_EVENT_NAME, pattern=EVENT_ID)] = None
     source: Annotated[str, Field(min_length=1, max_length=MAX_EVENT_NAME, pattern=EVENT_ID)] = "http"
-    context: dict[str, Any] = Field(default={}, description="as of a run: whose it is the server says")
+    context: dict[str, Any] = Field(default={}, description="as of a run; the server sets its user")
     wait: bool = False
 
 

@@ -257,7 +257,7 @@ ToolName = Literal[SkillToolName, WorkspaceToolName]
 
 
 class ToolRules(RequestBody):
-    """Rules about tools such as `Bash(git push:*)`, and what becomes of the rest."""
+    """Rules about tools such as `Bash(git push:*)`, and the default for the rest."""
 
     allow: RuleList | None = None
     ask: RuleList | None = None
