@@ -28,7 +28,8 @@ from skillyard.errors import (
 from skillyard.interop import write_site
 from skillyard.packages import PackageLimits, digest_of, pack, tree_digest
 from skillyard.registry import ProjectLock, Registry, SourceFetcher
-from skillyard.registry.skill_indexes import index_address, search_resources
+from skillyard.registry.resource_catalogs import search_resources
+from skillyard.registry.skill_indexes import index_address
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 Publish = Callable[[str, object], str]
@@ -101,7 +102,7 @@ def test_a_list_whose_skills_are_together_too_large_is_refused(site: str, publis
     page = publish("/one.md", one)
     catalog = publish("/catalog.json", {"skills": [{"id": "one", "name": "one", "manifest_url": page}]})
     for address, needed in ((site, 2 * len(one) + 200), (catalog, len(one) + 20)):
-        with pytest.raises(ArchiveTooLarge, match="come to over"):
+        with pytest.raises(ArchiveTooLarge, match="lists are over"):
             fetched(address, needed)
         assert not list(data.rglob("SKILL.md"))
     assert len(fetched(site, 100_000)) == 2

@@ -382,3 +382,39 @@ def _replaced(value: object, before: str, after: str) -> object:
     if isinstance(value, list):
         return [_replaced(one, before, after) for one in value]
     return {name: _replaced(one, before, after) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCheck(WireForm, also=("valid",)):
+    """The check of a plugin of Agent Plugins 1.0: what keeps it, or something in it, out, and what is loaded of it."""
+
+    path: str
+    errors: tuple[str, ...]
+    plugin: AgentPlugin | None
+
+    @property
+    def valid(self) -> bool:
+        """Whether a client loads all of it."""
+        return not self.errors
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plugin can be used as it is."""
+        return self.valid
+
+
+def check_plugin(path: Path) -> PluginCheck:
+    """Read a plugin as its clients do; a `plugin.json` that cannot be used is an error of the check."""
+    try:
+        plugin = read_agent_plugin(path)
+    except (InvalidManifest, FileProblem) as error:
+        return PluginCheck(str(path), (f"{error.message} ({error.hint})",), None)
+    return PluginCheck(str(path), plugin.problems, plugin)
+
+
+def plugin_lines(plugin: AgentPlugin | None) -> Iterator[str]:
+    """What a plugin contains, for people; nothing when it cannot be read."""
+    if plugin is not None:
+        yield f"Agent Plugins 1.0: {plugin.name}, {plugin.version or 'without a version'}"
+        yield f"skills: {', '.join(plugin.skills) or 'none'}"
+        yield f"MCP servers: {', '.join(plugin.servers) or 'none'}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -19,7 +18,7 @@ from skillyard.document import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, NAME_LIMIT, is
 from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import FileProblem, InvalidInput, InvalidManifest, SkillyardError
 from skillyard.files import read_limited
-from skillyard.interop.agent_plugins import PLUGIN_JSON, AgentPlugin, is_agent_plugin, read_agent_plugin
+from skillyard.interop.agent_plugins import PLUGIN_JSON, PluginCheck, check_plugin, is_agent_plugin, plugin_lines
 from skillyard.interop.manifest import validate_manifest
 from skillyard.interop.manifest_conversion import (
     convert_codex_to_semibot,
@@ -30,7 +29,7 @@ from skillyard.interop.manifest_conversion import (
 )
 from skillyard.packages import package_refusals, tree_entries
 from skillyard.paths import read_inside
-from skillyard.text import sanitize, shorten, single_line
+from skillyard.text import shorten, single_line
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
@@ -111,25 +110,6 @@ class ManifestCheck(WireForm, also=("valid",)):
     @property
     def ok(self) -> bool:
         """Whether the manifest can be used."""
-        return self.valid
-
-
-@dataclass(frozen=True, slots=True)
-class PluginCheck(WireForm, also=("valid",)):
-    """The check of a plugin of Agent Plugins 1.0: what keeps it, or something in it, out, and what is loaded of it."""
-
-    path: str
-    errors: tuple[str, ...]
-    plugin: AgentPlugin | None
-
-    @property
-    def valid(self) -> bool:
-        """Whether a client loads all of it."""
-        return not self.errors
-
-    @property
-    def ok(self) -> bool:
-        """Whether the plugin can be used as it is."""
         return self.valid
 
 
@@ -236,7 +216,7 @@ def check_package(folder: str | Path) -> PackageCheck | ManifestCheck | PluginCh
     if path.suffix.lower() == ".json" and path.is_file():
         return _check_manifest(path)
     if os.path.lexists(path / PLUGIN_JSON) and (is_agent_plugin(path) or not os.path.lexists(path / "SKILL.md")):
-        return _check_plugin(path)
+        return check_plugin(path)
     structure = validate_package_structure(folder)
     try:
         manifest = convert_codex_to_semibot(folder, skill_md_first=True)
@@ -257,14 +237,6 @@ def _check_manifest(path: Path) -> ManifestCheck:
     return ManifestCheck(str(path), errors, manifest, check_protocol_compatibility(manifest))
 
 
-def _check_plugin(path: Path) -> PluginCheck:
-    try:
-        plugin = read_agent_plugin(path)
-    except (InvalidManifest, FileProblem) as error:
-        return PluginCheck(str(path), (f"{error.message} ({error.hint})",), None)
-    return PluginCheck(str(path), plugin.problems, plugin)
-
-
 _FRAME: Final = "=" * 60
 
 
@@ -277,7 +249,7 @@ def report_lines(check: PackageCheck | ManifestCheck | PluginCheck) -> Iterator[
     yield _FRAME
     yield from (f"error: {message}" for message in problems)
     if isinstance(check, PluginCheck):
-        yield from _plugin_lines(check.plugin)
+        yield from plugin_lines(check.plugin)
         return
     compatibility = check.compatibility
     yield from (f"warning: {message}" for message in (structure.warnings if structure else ()))
@@ -289,34 +261,10 @@ def report_lines(check: PackageCheck | ManifestCheck | PluginCheck) -> Iterator[
         yield f"{held.file_count:,} files, {held.total_size_bytes:,} bytes, entry {held.entry_file or 'none'}"
 
 
-def _plugin_lines(plugin: AgentPlugin | None) -> Iterator[str]:
-    if plugin is not None:
-        yield f"Agent Plugins 1.0: {plugin.name}, {plugin.version or 'without a version'}"
-        yield f"skills: {', '.join(plugin.skills) or 'none'}"
-        yield f"MCP servers: {', '.join(plugin.servers) or 'none'}"
-
-
 def closing_line(checks: Sequence[PackageCheck | ManifestCheck | PluginCheck]) -> str:
     """How many of the packages can be used."""
     noun = "package is" if len(checks) == 1 else "packages are"
     return f"{sum(check.ok for check in checks)} of {len(checks)} {noun} valid"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Check each package named; 0 when all are valid, 1 when one is not, 2 when none is named or one cannot be found."""
-    folders = list(sys.argv[1:] if arguments is None else arguments)
-    if not folders or any(folder.startswith("-") for folder in folders):
-        sys.stderr.write("usage: python -m skillyard.interop PACKAGE [PACKAGE ...]\n")
-        return 2
-    try:
-        checks = [check_package(folder) for folder in folders]
-    except SkillyardError as error:
-        sys.stderr.write(f"error: {sanitize(error.message)}\nhint: {error.hint}\n")
-        return 2
-    for check in checks:
-        sys.stdout.write("".join(sanitize(line) + "\n" for line in report_lines(check)))
-    sys.stdout.write(closing_line(checks) + "\n")
-    return 0 if all(check.ok for check in checks) else 1
 
 
 ClientName = Literal[

@@ -34,8 +34,6 @@ from skillyard.registry.installed_skills import (
     RegistryStorage,
     VersionApprovals,
     VersionManager,
-    compared_update,
-    with_notice,
 )
 from skillyard.registry.registry_values import (
     PINNED,
@@ -309,6 +307,8 @@ class Registry:
         Raises:
             SkillNotFound: it is not installed.
         """
+        from skillyard.registry.skill_inspection import with_notice
+
         current = self.installed.current(name)
         return with_notice(self._pending_update(current), current, self._mirror_of(current))
 
@@ -322,6 +322,8 @@ class Registry:
             return PendingUpdate(skill_id, "pinned", version, declared, reason=error.message)
         except SkillyardError as error:
             return PendingUpdate(skill_id, "unknown", version, declared, reason=error.message)
+        from skillyard.registry.skill_inspection import compared_update
+
         found = next((one for one in inspected if one.skill_id == skill_id), None)
         return compared_update(current, found, recorded)
 

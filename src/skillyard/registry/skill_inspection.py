@@ -1,9 +1,9 @@
-"""What would be installed from a source, checked as an installation does, without installing."""
+"""What would be installed from a source, or by an update, checked as an installation does, without installing."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +21,21 @@ from skillyard.registry.candidate import (
 )
 from skillyard.registry.dependencies import AskedFrom, DependencyPreview
 from skillyard.registry.install_pipeline import InstallPipeline, candidate_findings, named_refusal
+from skillyard.registry.installed_skills import listed_skill
 from skillyard.registry.powers import installed_powers
-from skillyard.registry.registry_values import DependencyInstall, InstallRefusal
+from skillyard.registry.registry_values import (
+    DependencyInstall,
+    InstallRefusal,
+    PendingState,
+    PendingUpdate,
+    SkillVersion,
+    deprecated_version,
+)
 from skillyard.registry.requirements import without_skills
 from skillyard.registry.upgrade_checks import (
+    THEIRS,
     current_power_change,
+    edited_version,
     find_replacements,
     refuse_grave_findings,
     refuse_replacements,
@@ -37,8 +47,8 @@ if TYPE_CHECKING:
     from skillyard.catalog.skill_files import SkillFile
     from skillyard.document import Diagnostic
     from skillyard.interop import ClientCompatibility
+    from skillyard.registry.mirror_locations import MirrorSource
     from skillyard.registry.powers import PowerChange, Powers
-    from skillyard.registry.registry_values import SkillVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +228,57 @@ def _noting(refusals: list[InstallRefusal]) -> Iterator[None]:
         yield
     except SkillyardError as error:
         refusals.append(InstallRefusal.of(error))
+
+
+def publisher_notice(current: SkillVersion, mirror: MirrorSource) -> str | None:
+    """What the mirror that an installed version came from says against it; None when nothing.
+
+    Raises:
+        SkillyardError: as `MirrorSource.index`.
+    """
+    skill = listed_skill(current, mirror)
+    listed = {version.digest: version for version in skill.versions}.get(current.digest) if skill else None
+    if skill is None or listed is None or listed.withdrawal is None:
+        return None
+    now = skill.version() if skill.current else None
+    replaced = now is not None and now.digest != listed.digest and now.yanked is None
+    after = f"{now.called} takes its place" if now is not None and replaced else "nothing takes its place yet"
+    return f"{listed.withdrawal}; {after}"
+
+
+def compared_update(current: SkillVersion, found: SkillInspection | None, recorded: Sequence[SkillVersion]) -> PendingUpdate:
+    """What an update would bring, where its source has `found`; `recorded` are all versions of the skill."""
+    skill_id, version, declared = current.skill_id, current.version, current.label or None
+    if found is None:
+        return PendingUpdate(skill_id, "unknown", version, declared, reason="its source no longer has it")
+    edited = edited_version(current, recorded)
+    if edited is not current and found.digest == edited.digest:
+        still = f"it was edited here; its source still has {edited.label or edited.version}, which was edited"
+        return PendingUpdate(skill_id, "current", version, declared, found.declared_version, still)
+    if found.unchanged:
+        return PendingUpdate(skill_id, "current", version, declared, found.declared_version)
+    deprecated = deprecated_version(recorded, found.digest)
+    reason = f"it is the content of version {deprecated.version}, which is deprecated" if deprecated else None
+    state: PendingState = "deprecated" if deprecated else "update" if edited is current else "diverged"
+    if state == "diverged":
+        reason = f"it was edited here: {THEIRS}"
+    if any(one.digest == found.digest and one.approval == "waiting" for one in recorded):
+        reason = "it is here already, and waits for approval"
+    if found.changed_links:
+        reason = reason or "its late links are not those that are kept: " + ", ".join(found.changed_links[:3])
+    before = found.powers_before or found.powers
+    return PendingUpdate(
+        skill_id, state, version, declared, found.declared_version, reason, found.difference,
+        widened=found.powers.added_since(before), narrowed=found.powers.lost_since(before),
+    )  # fmt: skip
+
+
+def with_notice(pending: PendingUpdate, current: SkillVersion, mirror: MirrorSource | None) -> PendingUpdate:
+    """What an update would bring, with what the publisher says, which may be why there is none."""
+    notice = None
+    if mirror is not None:
+        with contextlib.suppress(SkillyardError):  # the reason why nobody can tell says it too
+            notice = publisher_notice(current, mirror)
+    if notice is None or pending.state != "unknown" or not notice.startswith("withdrawn"):
+        return replace(pending, notice=notice)
+    return replace(pending, state="withdrawn", reason=notice, notice=notice)
