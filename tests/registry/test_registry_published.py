@@ -210,7 +210,7 @@ def test_without_a_list_the_index_itself_may_be_the_version(publish: Publish, op
             with pytest.raises(VersionNotFound, match=f"has no version {ref}"):
                 open_registry.install(f"{address}@{ref}")
     publish("/.well-known/agent-skills/versions.json", {"versions": ["../../x"]})
-    with pytest.raises(InvalidSource, match="is no list of versions"):
+    with pytest.raises(InvalidSource, match="is not a list of versions"):
         open_registry.install(f"{address}@^1")
 
 

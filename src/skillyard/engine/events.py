@@ -57,7 +57,7 @@ class Event:
     def __post_init__(self) -> None:
         if len(self.type) > MAX_EVENT_NAME or not _TYPE.fullmatch(self.type):
             raise InvalidInput(
-                f"{single_line(self.type)[:60]!r} is no type of an event", hint="words with dots between: calendar.reminder"
+                f"{single_line(self.type)[:60]!r} is not a type of an event", hint="words with dots between: calendar.reminder"
             )
         if len(self.id) > MAX_EVENT_NAME or not _ID.fullmatch(self.id):
             message = f"the id of an event is 1 to {MAX_EVENT_NAME} printable ASCII characters without spaces"

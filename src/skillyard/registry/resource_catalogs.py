@@ -159,7 +159,7 @@ def _address(entry: Mapping[str, object], address: str) -> str:
 
 
 def _odd_resource(address: str, why: str) -> InvalidSource:
-    return InvalidSource(f"{shown_address(address)} is no ARD catalog: {why}", hint="report it to its publisher")
+    return InvalidSource(f"{shown_address(address)} is not an ARD catalog: {why}", hint="report it to its publisher")
 
 
 def fetch_resources(

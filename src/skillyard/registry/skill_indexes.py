@@ -148,7 +148,7 @@ def _known_versions(latest: str, download: Download) -> tuple[str, ...]:
         shape = None
     versions = shape.get("versions") if isinstance(shape, dict) else None
     if not isinstance(versions, list) or not all(isinstance(one, str) and _INDEX_VERSION.fullmatch(one) for one in versions):
-        raise InvalidSource(f"{shown_address(address)} is no list of versions", hint="report it to its publisher")
+        raise InvalidSource(f"{shown_address(address)} is not a list of versions", hint="report it to its publisher")
     return tuple(versions)
 
 

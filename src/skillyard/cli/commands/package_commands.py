@@ -122,7 +122,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
     if arguments.signer and not is_signer(arguments.signer):
         if not Path(arguments.signer).is_file():
             raise UsageProblem(
-                f"{arguments.signer!r} is no key of a signer",
+                f"{arguments.signer!r} is not a key of a signer",
                 hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` print it",
             )
         from skillyard.packages.model_signature import PinnedKey

@@ -375,7 +375,8 @@ def _ordered(resources: list[DiscoverableResource], order: str) -> list[Discover
         name, _, direction = part.strip().partition(" ")
         key, direction = _ORDERS.get(name), direction.strip().upper() or "ASC"
         if key is None or direction not in ("ASC", "DESC"):
-            raise InvalidInput(f"orderBy: {part.strip()[:60]!r} is no order", hint=f"fields: {', '.join(_ORDERS)}; ASC or DESC")
+            known = ", ".join(_ORDERS)
+            raise InvalidInput(f"orderBy: {part.strip()[:60]!r} is not an order", hint=f"fields: {known}; ASC or DESC")
         ordered.sort(key=partial(_sort_key, key), reverse=direction == "DESC")
     return ordered
 
