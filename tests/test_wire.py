@@ -84,6 +84,33 @@ class Branch(WireForm, camel_case=True, also=("twigs",), times="seconds"):
         return len(self.more)
 
 
+def _initials(names: tuple[Part, ...]) -> list[str]:
+    return [part.part_name[0] for part in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Grown(WireForm):
+    part: Part = field(metadata=wire(inline=True))
+    height: int = field(metadata=wire(write=lambda height: height + 1))
+    parts: tuple[Part, ...] = field(metadata=wire(write=_initials))
+    other: Branch | None = field(default=None, metadata=wire(inline=True))
+
+
+def test_what_adds_to_a_record_has_its_fields_in_its_place() -> None:
+    class Answer(BaseModel):
+        data: Grown
+
+    grown = Grown(Part("a"), 1, (Part("b"), Part("c")))
+    assert Answer(data=grown).model_dump(mode="json")["data"] == grown.to_dict()
+    assert list(grown.to_dict().items()) == [("part_name", "a"), ("count", 0), ("height", 2), ("parts", ["b", "c"])]
+    assert Grown(Part("a"), 1, (), Branch(datetime(2026, 1, 31, tzinfo=UTC))).to_dict()["twigs"] == 0
+    described = Answer.model_json_schema(mode="serialization")["$defs"]["Grown"]
+    assert described["required"] == ["part_name", "height", "parts"]
+    assert described["properties"]["height"]["type"] == "integer"
+    assert described["properties"]["parts"]["items"] == {"type": "string"}
+    assert "grownAt" in described["properties"]
+
+
 def test_a_model_of_pydantic_writes_and_describes_a_dataclass_by_its_wire_form() -> None:
     class Answer(BaseModel):
         data: Branch

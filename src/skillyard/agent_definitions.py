@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -52,12 +52,13 @@ class AgentSkill(WireForm):
     """A skill of an agent: of an installed one the id in the registry, of another the id in the catalog.
 
     `version_lock` is an install version, a declared one or a range such as `^1.2.0`; without it the current one is meant.
-    `auto_update` says whether the agent follows newer versions inside its lock.
+    `auto_update` says whether the agent follows newer versions inside its lock. `position` counts those of one agent.
     """
 
     skill_id: str
     version_lock: str | None = None
     auto_update: bool = True
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class AgentDraft:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.name.isprintable() or self.name != self.name.strip():
-            raise InvalidInput(f"{self.name[:40]!r} is no name for an agent", hint="a name that can be seen, on one line")
+            raise InvalidInput(f"{self.name[:40]!r} is not a name for an agent", hint="a name that can be seen, on one line")
         limits = {"name": _NAME, "description": _DESCRIPTION, "system_prompt": _PROMPT, "model": _MODEL}
         for name, most in limits.items():
             if len(getattr(self, name) or "") > most:
@@ -94,6 +95,7 @@ class AgentDraft:
         ids = [skill.skill_id for skill in self.skills]
         if len(ids) > _SKILLS or len(set(ids)) != len(ids):
             raise InvalidInput("a skill is listed twice, or there are too many", hint=f"each once, at most {_SKILLS}")
+        object.__setattr__(self, "skills", tuple(replace(skill, position=at) for at, skill in enumerate(self.skills)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +105,6 @@ class Agent(AgentDraft, WireForm, times="full"):
     id: str
     created_at: datetime
     updated_at: datetime
-
-    def to_dict(self) -> dict[str, Any]:
-        """The agent as plain data, its skills with their positions."""
-        return WireForm.to_dict(self) | {"skills": [skill.to_dict() | {"position": at} for at, skill in enumerate(self.skills)]}
 
 
 def _with_flat_permissions(settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -88,7 +88,7 @@ def _load(extension: Extension) -> object:
         return extension.failed(error)
     if not callable(getattr(found, "entry", None) if extension.kind == "style" else found):
         return extension.failed(
-            "a style is an object with a method `entry`" if extension.kind == "style" else "it is no function"
+            "a style is an object with a method `entry`" if extension.kind == "style" else "it is not a function"
         )
     return found
 

@@ -412,5 +412,5 @@ def _opened(path: str, largest: int) -> Iterator[io.FileIO]:
         status = os.fstat(descriptor)
         foreign = owner_id() is not None and (status.st_uid != owner_id() or status.st_mode & 0o022)
         if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > largest:
-            raise OSError(errno.EINVAL, "it is no private file of this size", path)
+            raise OSError(errno.EINVAL, "it is not a private file of this size", path)
         yield file

@@ -1,4 +1,4 @@
-"""Settings are read from tables: which keys there may be, what each must hold, and what becomes of it.
+"""Settings are read from tables: which keys there may be, what each must be, and how it is converted.
 
 ::
 
@@ -21,7 +21,7 @@ from skillyard.errors import InvalidConfiguration, InvalidInput
 class Setting(NamedTuple):
     """What one key may hold: in words for the user, and as a check.
 
-    `name` is that of the value, when it is not that of the key; `convert` makes the value of what stands there, and may raise
+    `name` is that of the value, when it is not that of the key; `convert` makes the value from what is written, and may raise
     `InvalidInput`. Where `entries` is given, the value is a table with keys of the user's, each of which holds that; `quoted`
     says how such a key is written. Where `inner` is given, the value is a table with those settings. A `required` setting may
     not be absent.

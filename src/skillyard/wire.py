@@ -2,8 +2,9 @@
 
 `class Probe(WireForm)` has `to_dict()`. How a field goes over the wire is declared at the field: `wire(name="sessionId")`,
 `wire(omit_empty=True)`, `wire(hidden=True)`; how all of them go, at the class: `class Inventory(WireForm, camel_case=True)`,
-`class ApiKey(WireForm, also=("state",), times="seconds")`. Only a form that joins several objects, or is another program's, is
-written in a `to_dict` of its own, which says what it is.
+`class ApiKey(WireForm, also=("state",), times="seconds")`. What adds something to a record has it in a field that is
+`wire(inline=True)`: `class MemoryMatch(WireForm)` has the fields of its memory, and `score`. Only a form that is another
+program's, or an error's, is written in a `to_dict` of its own, which says why.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextvars import ContextVar
 from datetime import date, datetime
 from enum import Enum
 from functools import cache
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from skillyard.times import utc_text
@@ -31,6 +32,7 @@ class _WireField(NamedTuple):
     name: str
     omit_empty: bool
     omit_none: bool
+    inline: bool
     write: Callable[[Any], Any] | None
 
 
@@ -40,14 +42,15 @@ def wire(
     omit_empty: bool = False,
     omit_none: bool = False,
     hidden: bool = False,
+    inline: bool = False,
     write: Callable[[Any], Any] | None = None,
 ) -> dict[str, Any]:
     """The `metadata` of a dataclass field: its name on the wire, and when it is absent: empty, None, or always.
 
-    Empty is None, an empty text and an empty collection; 0 and False are values. `write` makes plain data of a value that is
-    not None, in place of `to_wire`.
+    Empty is None, an empty text and an empty collection; 0 and False are values. The fields of a record that is `inline` are
+    written in its place, those of None not at all. `write` makes plain data of a value that is not None, in place of `to_wire`.
     """
-    return {_KEY: (name, omit_empty, omit_none, hidden, write)}
+    return {_KEY: (name, omit_empty, omit_none, hidden, inline, write)}
 
 
 class WireForm:
@@ -70,12 +73,14 @@ class WireForm:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        form = {}
-        for attribute, name, omit_empty, omit_none, write in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
+        form: dict[str, Any] = {}
+        for attribute, name, omit_empty, omit_none, inline, write in _wire_fields(type(self)):  # type: ignore[arg-type] # a class has a hash
             value = getattr(self, attribute)
             if (omit_empty and _is_empty(value)) or (omit_none and value is None):
                 continue
-            if write is not None and value is not None:
+            if inline:
+                form |= value.to_dict() if value is not None else {}
+            elif write is not None and value is not None:
                 form[name] = write(value)
             else:
                 form[name] = _moment_text(value, self._times) if isinstance(value, datetime) else to_wire(value)
@@ -139,11 +144,11 @@ def to_wire(value: Any) -> Any:
 def _wire_fields(cls: Any) -> tuple[_WireField, ...]:
     wire_fields = []
     for field in dataclasses.fields(cls):
-        name, omit_empty, omit_none, hidden, write = field.metadata.get(_KEY, ("", False, False, False, None))
+        name, omit_empty, omit_none, hidden, inline, write = field.metadata.get(_KEY, ("", False, False, False, False, None))
         if not hidden:
             spelled = name or _spelled(field.name, camel_case=cls._camel_case)
-            wire_fields.append(_WireField(field.name, spelled, omit_empty, omit_none, write))
-    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False, False, None) for name in cls._also)
+            wire_fields.append(_WireField(field.name, spelled, omit_empty, omit_none, inline, write))
+    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False, False, False, None) for name in cls._also)
     return (*wire_fields, *also)
 
 
@@ -155,14 +160,24 @@ def _spelled(name: str, *, camel_case: bool) -> str:
 def _described_fields(cls: Any) -> Iterator[tuple[str, Any, bool]]:
     """Of each field on the wire its name, the type of what is written, and whether it is always there."""
     hints = get_type_hints(cls, include_extras=True)
-    for attribute, name, omit_empty, omit_none, write in _wire_fields(cls):
+    for attribute, name, omit_empty, omit_none, inline, write in _wire_fields(cls):
         kind = hints[attribute] if attribute in hints else get_type_hints(getattr(cls, attribute).fget)["return"]
-        yield name, _written_type(kind) if write is None or _has_moment(kind) else Any, not (omit_empty or omit_none)
+        if inline:
+            record = next(one for one in get_args(kind) or (kind,) if one is not NoneType)
+            for inner, written, required in _described_fields(record):
+                yield inner, written, required and record is kind
+            continue
+        yield name, _written_type(_type_of_write(write, kind)), not (omit_empty or omit_none)
 
 
-def _has_moment(kind: Any) -> bool:
-    """Whether a value of a type is a moment, if it is there; every `write` makes text of one."""
-    return kind is datetime or (datetime in get_args(kind) and get_origin(kind) in (Union, UnionType))
+def _type_of_write(write: Callable[[Any], Any] | None, kind: Any) -> Any:
+    """The type of what `write` makes of a value that is not None, where it says so; every other keeps the type."""
+    if write is None or not inspect.isfunction(write):
+        return kind
+    made = get_type_hints(write).get("return", object)
+    if made in (object, Any):
+        return kind
+    return made | None if NoneType in get_args(kind) else made
 
 
 def _written_type(kind: Any) -> Any:

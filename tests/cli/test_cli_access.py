@@ -38,7 +38,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(call: Call) -> None:
 
 
 def test_a_client_that_was_let_sign_in_is_listed_and_disconnected(call: Call, home: Path) -> None:
-    assert "nobody let a client sign in" in call("keys", "clients").err
+    assert "no client is signed in" in call("keys", "clients").err
     assert call("keys", "clients", "--json").data == {"clients": []}
     key = call("keys", "create", "ada", "--scope", "skills:read", "--json").data["key"]
     database = Database.open(Catalog.discover(roots=()).data_directory)
@@ -100,6 +100,7 @@ def test_the_trail_tells_what_was_done_here(call: Call, tmp_path: Path, make_ski
     assert "no matching records" in call("audit").err
     folder = make_skill(tmp_path / "mine", "tidy")
     call("install", folder)
+    assert call("update").out.startswith("unchanged tidy")  # no change, and so no record
     call("uninstall", "tidy")
     call("keys", "create", "ci", "--scope", "admin")
     actions = [event["action"] for event in call("audit", "--json").data["events"]]

@@ -26,7 +26,7 @@ def test_skills_are_installed_into_agents_followed_and_taken_out(
 ) -> None:
     source = make_skill(tmp_path / "sources", "tidy")
     assert call("install", source, "--copy").code == 2
-    assert call("install", source, "--to", "clade").err.startswith("error: 'clade' is no coding agent")
+    assert call("install", source, "--to", "clade").err.startswith("error: 'clade' is not a coding agent")
     answer = call("install", source, "--to", "claude,codex", "--json").data
     assert [(link["status"], link["agents"]) for link in answer["links"]] == [("linked", ["claude"]), ("linked", ["codex"])]
     assert call("link", "tidy", "--to", "claude", "--in-project").code == 0

@@ -138,7 +138,7 @@ def test_the_lock_has_what_came_along_and_frozen_misses_what_it_lacks(call: Call
     assert "unmet      tables" in lacking.out and "requires: the skill numbers is missing: install it" in lacking.out
     lock["skills"]["report"]["requires"] = "tables"
     (project / "skillyard.lock").write_text(json.dumps(lock))
-    assert "`requires` of report is no list of texts" in call("sync", "--frozen").err
+    assert "`requires` of report is not a list of texts" in call("sync", "--frozen").err
 
 
 def test_a_project_skill_is_there_already(call: Call, sources: Path, project: Path, make_skill: Call) -> None:

@@ -68,6 +68,11 @@ def test_progress_is_drawn_for_a_person_and_taken_away(on_terminal: Call, source
     assert "%" not in on_terminal("install", source, "--quiet")[1]
 
 
+def test_versions_show_one_glance_of_a_long_description(call: Call, tmp_path: Path, make_skill: Call) -> None:
+    call("install", make_skill(tmp_path / "sources", "wordy", description="word " * 100 + "end"))
+    assert len(call("versions").out.splitlines()[1]) < 140
+
+
 def test_versions_rollback_and_history_tell_one_story(call: Call, source: Path) -> None:
     first = call("install", source, "--json").data["results"][0]["version"]
     (source / "more.md").write_text("more", "utf-8")

@@ -78,6 +78,12 @@ def test_people_see_one_line_a_skill_and_the_reason_of_what_is_broken(call: Call
     assert answer.err == "2 skills in 1 root: 1 ok, 1 broken\n"
 
 
+def test_people_see_the_names_in_order(call: Call, skills_root: Path, make_skill: Call) -> None:
+    for folder, name in (("a", "Zebra"), ("b", "apple"), ("c", "Mango")):
+        make_skill(skills_root, folder, front_matter=f"name: {name}\ndescription: Does it.")
+    assert [line.split()[0] for line in call("list", "--root", skills_root).out.splitlines()[1:]] == ["apple", "Mango", "Zebra"]
+
+
 def test_a_terminal_gets_descriptions_as_wide_as_it_is(on_terminal: Call, skills_root: Path, make_skill: Call) -> None:
     make_skill(skills_root, "wordy", description="word " * 100 + "end")
     shown = on_terminal("list", "--root", skills_root, "--no-color")[1]

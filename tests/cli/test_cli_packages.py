@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillyard.interop.package_checks import main
+from skillyard.interop.__main__ import main
 
 Call = Callable[..., Any]
 

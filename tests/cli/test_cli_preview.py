@@ -58,11 +58,21 @@ def test_a_skill_that_no_package_may_be_hides_no_other_one(call: Call, collectio
     assert tried.code == 1
     assert "heavy: 'data.bin' is over 20 MB" in tried.out
     assert "would install good" in tried.out
+    named = call("install", collection, "--skill", "good", "--skill", "heavy")
+    assert (named.code, call("versions", "--json").data["skills"]) == (1, [])
+    assert "error: heavy: 'data.bin' is over 20 MB" in named.err
+    assert "install the others by name: --skill good" in named.err
+    (collection / "nameless").mkdir()
+    (collection / "nameless/SKILL.md").write_text("---\ndescription: x\n---\n")
     answer = call("install", collection)
-    assert (answer.code, call("versions", "--json").data["skills"]) == (1, [])
-    assert "error: heavy: 'data.bin' is over 20 MB" in answer.err
-    assert "install the others by name: --skill good" in answer.err
-    assert call("install", collection, "--skill", "good").code == 0
+    assert (answer.code, [one["name"] for one in call("versions", "--json").data["skills"]]) == (1, ["good"])
+    assert "installed good" in answer.out
+    assert "failed heavy: 'data.bin' is over 20 MB" in answer.out
+    assert answer.out.count("failed ") == 4
+    failed = call("install", collection, "--json").data["failed"]
+    assert {one["message"].partition(":")[0] for one in failed} == {"heavy", "linked", "wordy", "nameless"}
+    alone = call("install", collection / "heavy")
+    assert (alone.code, "error: 'data.bin' is over 20 MB" in alone.err) == (1, True)
 
 
 def test_an_update_is_announced_compared_and_made(call: Call, source: Path) -> None:

@@ -236,7 +236,7 @@ def test_wrong_keys_and_missing_scopes_are_told(
         answer = call(*words)
         assert (answer.code, "unknown, expired or revoked" in answer.err) == (1, True)
     monkeypatch.setenv("SKILLYARD_KEY", "two words")
-    assert "that is no key" in call("login", team.address).err
+    assert "that is not a key" in call("login", team.address).err
     monkeypatch.delenv("SKILLYARD_KEY")
     assert "skillyard login" in call("publish", skill, "--to", team.address).err
     assert "without encryption" in call("publish", skill, "--to", "http://10.0.0.9", "--key-file", _key(tmp_path)).err

@@ -63,6 +63,16 @@ def test_the_level_decides_the_exit_code(call: Call, bad: Path) -> None:
     assert "hint:" in refused.err
 
 
+def test_findings_of_the_lowest_level_are_counted_and_where_they_are_not_shown_it_is_said(call: Call, bad: Path) -> None:
+    text = (bad / "good/SKILL.md").read_text()
+    (bad / "good/SKILL.md").write_text(text.replace("name: good", "name: good\nallowed-tools: Bash"))
+    hidden = call("scan", bad / "good")
+    assert ("unlimited-shell" in hidden.out, "1 skill: 1 info" in hidden.out) == (False, True)
+    assert hidden.err == "1 info finding not shown: `--at-least info` shows them\n"
+    shown = call("scan", bad / "good", "--at-least", "info")
+    assert ("info unlimited-shell" in shown.out, shown.err) == (True, "")
+
+
 def test_a_file_that_is_too_large_does_not_hide_the_other_skills(call: Call, bad: Path) -> None:
     with (bad / "good/SKILL.md").open("r+b") as file:
         file.write(b"a" * 1024 * 1024 * 17)

@@ -86,7 +86,7 @@ def test_agents_are_chosen_by_name_or_by_what_is_on_the_machine(home: Path, monk
     (home / ".gemini").mkdir()
     assert [agent.name for agent in chosen_agents(["auto"])] == ["codex", "gemini"]
     assert [agent.name for agent in chosen_agents(["gemini,claude", "claude"])] == ["claude", "gemini"]
-    with pytest.raises(InvalidInput, match="'clade' is no coding agent") as refused:
+    with pytest.raises(InvalidInput, match="'clade' is not a coding agent") as refused:
         chosen_agents(["clade"])
     assert refused.value.hint == "did you mean claude?"
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "elsewhere"))

@@ -92,7 +92,7 @@ async def test_a_schedule_can_fire_an_event_once_for_each_moment(catalog: Catalo
 
 @pytest.mark.parametrize("kind", ["", "calendar.*", "a b", "a..b", ".a", "a" * 201, "a\n"])
 def test_what_is_no_type_of_an_event_is_refused(kind: str) -> None:
-    with pytest.raises(InvalidInput, match="no type of an event"):
+    with pytest.raises(InvalidInput, match="not a type of an event"):
         Event(kind)
 
 

@@ -340,7 +340,7 @@ def test_a_percentile_is_in_the_bucket_of_the_exact_one(times: list[int], share:
 def test_a_span_or_dimension_that_is_none_is_refused(database: Database) -> None:
     insights = Insights(database)
     for days in (-1, 366):
-        with pytest.raises(InvalidInput, match="is no span of days"):
+        with pytest.raises(InvalidInput, match="is not a span of days"):
             insights.report(since=TODAY - timedelta(days=days), until=TODAY)
     with pytest.raises(InvalidInput, match="no report by 'colour'"):
         insights.report("colour")  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def test_a_plugin_is_read_with_what_conforms_and_says_what_it_passes_over(write:
         "plugin.json: the field 'hooks'", "skills/Other", "skills/empty", "skills/linked",
     ]  # fmt: skip
     odd = read_agent_plugin(write("pdf", extensions=7))
-    assert odd.problems[0] == "plugin.json: extensions is no object, and ignored"
+    assert odd.problems[0] == "plugin.json: extensions is not an object, and ignored"
 
 
 def test_a_broken_part_keeps_out_only_itself(write: Write, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ async def test_a_worker_on_postgresql_gives_it_too(
     ("request_", "message"),
     [
         ({"arguments": ["a\0b"]}, "argument 1 holds a NUL"),
-        ({"arguments": ["\udcff"]}, "argument 1 is no valid text"),
+        ({"arguments": ["\udcff"]}, "argument 1 is not valid text"),
         ({"arguments": ["a" * 70_000]}, "argument 1 has 70000 bytes"),
         ({"arguments": ["a" * 60_000] * 5}, "the arguments have 300000 bytes"),
         ({"arguments": ["a"] * 1_001}, "there are 1001 arguments"),

@@ -138,6 +138,14 @@ def test_a_handshake_that_is_not_whole_is_left_to_the_sdk(command: Command) -> N
     assert answers[1]["error"]["code"] == -32602
 
 
+@pytest.mark.parametrize("begin", ["", frames(START)])
+def test_a_line_that_is_no_message_is_answered_with_an_error_and_the_next_one_as_usual(command: Command, begin: str) -> None:
+    written = begin + "no json\n\n" + frames({"id": 4, "method": "ping"})
+    assert piped(command("--no-watch"), written)[None]["error"]["code"] == -32700
+    answers = piped(command("--no-watch"), begin + '{"a": 1}\n' + frames({"id": 4, "method": "ping"}))
+    assert (answers[None]["error"]["code"], "result" in answers[4] or begin == "") == (-32600, True)
+
+
 def test_all_that_was_read_is_answered_when_the_input_ends_at_once(command: Command) -> None:
     asked = [{"id": number, "method": "tools/list"} for number in range(2, 12)]
     answers = piped(command("--no-watch"), frames(START, {"method": "notifications/initialized"}, *asked))

@@ -296,7 +296,7 @@ def test_of_a_plugin_only_the_skills_that_it_offers_are_installed(registry: Regi
     assert (result.skill_id, [said.split(" ")[0] for said in result.warnings]) == ("pdf", ["skills/Odd", "the"])
     assert "not set up here: db" in result.warnings[-1]
     (plugin / "plugin.json").write_text(json.dumps(about | {"name": "Office"}))
-    with pytest.raises(InvalidManifest, match="no name of a plugin"):
+    with pytest.raises(InvalidManifest, match="not a name of a plugin"):
         registry.install(str(plugin))
 
 

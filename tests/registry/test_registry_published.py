@@ -28,7 +28,8 @@ from skillyard.errors import (
 from skillyard.interop import write_site
 from skillyard.packages import PackageLimits, digest_of, pack, tree_digest
 from skillyard.registry import ProjectLock, Registry, SourceFetcher
-from skillyard.registry.skill_indexes import index_address, search_resources
+from skillyard.registry.resource_catalogs import search_resources
+from skillyard.registry.skill_indexes import index_address
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 Publish = Callable[[str, object], str]
@@ -101,7 +102,7 @@ def test_a_list_whose_skills_are_together_too_large_is_refused(site: str, publis
     page = publish("/one.md", one)
     catalog = publish("/catalog.json", {"skills": [{"id": "one", "name": "one", "manifest_url": page}]})
     for address, needed in ((site, 2 * len(one) + 200), (catalog, len(one) + 20)):
-        with pytest.raises(ArchiveTooLarge, match="come to over"):
+        with pytest.raises(ArchiveTooLarge, match="lists are over"):
             fetched(address, needed)
         assert not list(data.rglob("SKILL.md"))
     assert len(fetched(site, 100_000)) == 2
@@ -209,7 +210,7 @@ def test_without_a_list_the_index_itself_may_be_the_version(publish: Publish, op
             with pytest.raises(VersionNotFound, match=f"has no version {ref}"):
                 open_registry.install(f"{address}@{ref}")
     publish("/.well-known/agent-skills/versions.json", {"versions": ["../../x"]})
-    with pytest.raises(InvalidSource, match="is no list of versions"):
+    with pytest.raises(InvalidSource, match="is not a list of versions"):
         open_registry.install(f"{address}@^1")
 
 
@@ -485,7 +486,7 @@ def test_skills_of_an_ard_catalog_are_installed_and_updated(
         ([_entry("one", "/skills/one.md", metadata={"digest": "sha256:" + "0" * 64})], DigestMismatch, "one is not what"),
         ([_entry("one", "/skills/one.md", metadata={"digest": "md5:00"})], InvalidSource, "or a known digest"),
         ([_entry("one", "/skills/one.md"), _entry("one", "/skills/one.md")], InvalidSource, "two of its skills are called one"),
-        ([_entry("one", "file:///etc/passwd")], InvalidSource, "which is no address"),
+        ([_entry("one", "file:///etc/passwd")], InvalidSource, "which is not an address"),
         ([_entry("one", "http://169.254.169.254/latest")], NetworkRefused, "169.254.169.254"),
         ([_entry("one", "/page.html")], InvalidSource, "neither an archive nor a SKILL.md"),
         ([_entry("../../up", "/skills/one.md")], InvalidSource, "calls"),

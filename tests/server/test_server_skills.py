@@ -77,11 +77,15 @@ def test_a_rule_holds_over_http(home: Path, pack: Callable[..., bytes], rule: st
     with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://localhost") as client:
         answer = client.post("/api/v1/runs", json={"skill": "adder"})
         assert (answer.status_code, answer.json()["code"]) == (403, code)
+        if rule == "ask":
+            assert "POST /api/v1/approvals with" in answer.json()["hint"]
+            assert '"wait": false' in answer.json()["hint"]
         for reading in ("file", "scan", "clients"):  # rules are for agents: a person reads what is to be decided about
             assert client.get(f"{CATALOG}/{reading}", params={"skill": "adder"}).status_code == 200
         (listed,) = (one for one in client.get(CATALOG).json()["data"] if one["name"] == "adder")
         assert listed["asks_first"] == (rule == "ask")
         digest = client.get(f"{CATALOG}/skill", params={"skill": "adder"}).json()["data"]["digest"]
+        assert answer.json().get("digest") == (digest if rule == "ask" else None)
         stale = client.post("/api/v1/approvals", json={"skill": "adder", "digest": "sha256:0"})
         assert (stale.status_code, stale.json()["code"]) == (422, "digest_mismatch")
         approved = client.post("/api/v1/approvals", json={"skill": "adder", "digest": digest})

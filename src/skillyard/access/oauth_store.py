@@ -125,7 +125,7 @@ class AuthorizationTerms(NamedTuple):
 
 def refused(error: str, message: str) -> AuthorizationRefused:
     """The error of OAuth with that code, such as `invalid_grant`."""
-    return AuthorizationRefused(message, hint="let the client sign in anew", oauth_error=error)
+    return AuthorizationRefused(message, hint="let the client sign in again", oauth_error=error)
 
 
 def permitted_scopes(asked: Iterable[str], key_scopes: Collection[Scope]) -> tuple[Scope, ...]:
@@ -184,7 +184,7 @@ def check_addresses(addresses: Iterable[object]) -> tuple[str, ...]:
         raise refused("invalid_redirect_uri", f"a client needs 1 to {_MOST_ADDRESSES} redirect_uris")
     for address in listed:
         if not isinstance(address, str) or (problem := _address_problem(address)):
-            problem = problem if isinstance(address, str) else "it is no text"
+            problem = problem if isinstance(address, str) else "it is not text"
             raise refused("invalid_redirect_uri", f"one of the redirect_uris cannot be used: {problem}")
     return tuple(str(address) for address in listed)
 
@@ -194,7 +194,7 @@ def _address_problem(address: str) -> str | None:
         parts = urlsplit(address)
         _ = parts.port
     except ValueError:
-        return "it is no address"
+        return "it is not an address"
     if not _is_plain(parts, address) or not _SCHEME.fullmatch(parts.scheme) or "\\" in address:
         return f"an address has at most {_LONGEST} plain characters, no user and no fragment"
     if parts.scheme == "https":
@@ -372,7 +372,7 @@ class OAuthStore:
         found = [one for one in self.grants(organisation, key_name) if one.id == grant_id]
         if not found:
             raise RecordNotFound(
-                f"there is no client {single_line(grant_id)[:60]!r} that was let sign in",
+                f"there is no signed-in client {single_line(grant_id)[:60]!r}",
                 hint="`skillyard keys clients` lists them",
             )
         with self.database().write() as connection:

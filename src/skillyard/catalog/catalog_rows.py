@@ -58,7 +58,7 @@ class Root(NamedTuple):
         return self.status in ("ok", "truncated")
 
     def to_dict(self) -> dict[str, str]:
-        """The root as plain data: `{"path", "source", "status", "variable"?, "reason"?}`."""
+        """The root as plain data: `{"path", "source", "status", "variable"?, "reason"?}`; a tuple, as the cache has it."""
         shape = {"path": self.location, "source": self.source, "status": self.status}
         more = {"variable": self.variable, "reason": self.reason}
         return shape | {name: text for name, text in more.items() if text}

@@ -287,7 +287,7 @@ def parse_moment(text: str) -> datetime:
     with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as 2026-01-31, 2026-01-31T08:00Z, or 7d for a week ago")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a time; write it as 2026-01-31, 2026-01-31T08:00Z, or 7d for a week ago")
 
 
 def parse_context(given: str) -> dict[str, Any]:
@@ -344,14 +344,14 @@ def parse_port(text: str) -> int:
     """
     if text.isascii() and text.isdigit() and int(text[:18]) <= 65_535:
         return int(text[:18])
-    raise argparse.ArgumentTypeError(f"{text!r} is no port: a port is a number from 1 to 65535")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port: a port is a number from 1 to 65535")
 
 
 def parse_tool_prefix(text: str) -> str:
     """The prefix of tool names over MCP.
 
     Raises:
-        UsageProblem: it cannot stand there.
+        UsageProblem: it is not allowed there.
     """
     from skillyard.mcp.handshake import read_prefix
 

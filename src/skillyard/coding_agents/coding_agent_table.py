@@ -103,7 +103,7 @@ def chosen_agents(written: Iterable[str], environ: Mapping[str, str] | None = No
         name = unknown[0] if unknown else ""
         near = nearest(name, known)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}, and {AUTO} for those that are here"
-        raise InvalidInput(f"{name!r} is no coding agent that is known here", hint=hint, candidates=list(near or known))
+        raise InvalidInput(f"{name!r} is not a coding agent that is known here", hint=hint, candidates=list(near or known))
     found = tuple(one for name, one in known.items() if name in names or (AUTO in names and one.detected))
     if not found:
         raise InvalidInput(

@@ -54,7 +54,7 @@ class SkillLink(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class LinkReport(WireForm):
-    """What became of one skill in one folder, for which agents; `reason` says why not, or what to do."""
+    """The result for one skill in one folder, for which agents; `reason` says why not, or what to do."""
 
     path: str
     name: str
@@ -344,7 +344,7 @@ class _LeftAsItIsError(Exception):
 
 
 class _ThereAlreadyError(Exception):
-    """The skill stands there without us, as itself or by a link of somebody else."""
+    """The skill is there without us, as itself or by a link of somebody else."""
 
 
 _EDITED_THERE: Final = "it was edited there; `skillyard adopt` makes a version of it, `skillyard unlink --force` removes it"

@@ -37,11 +37,10 @@ from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.permissions import CommandRules, check_tool_permissions
 from skillyard.times import DEFAULT_TIMING, utc_now
 from skillyard.wire import WireForm, wire
+from skillyard.workspace import BackgroundProcess  # described over HTTP with the state of a workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from skillyard.workspace import BackgroundProcess
 
 
 FOLDER: Final = "folder"

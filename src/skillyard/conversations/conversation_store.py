@@ -393,7 +393,7 @@ class SqlSnapshotRecord:
         found = connection.execute(select(turns.c.state, turns.c.process).where(turns.c.id == self.turn_id)).one_or_none()
         if found is None or tuple(found) != ("running", str(ProcessIdentity.current())):
             raise ConversationBusy(
-                "another process has gone on with the conversation", hint="what was saved before is still there"
+                "another process has continued the conversation", hint="what was saved before is still there"
             )
 
     def _current(self, connection: Connection) -> str | None:

@@ -80,10 +80,8 @@ class TurnOutcome(WireForm):
     answers: Mapping[str, str] = field(default_factory=dict)
     pictures: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     refused: Mapping[str, str | None] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, object]:
-        """The state to continue from: the calls of the response that waits, and the results of those that are done."""
-        return WireForm.to_dict(self) | {"decided": {}}
+    decided: Mapping[str, object] = field(default_factory=dict, init=False)
+    """For the answers to the questions, in what is kept to continue from."""
 
 
 @dataclass(slots=True)
@@ -127,7 +125,7 @@ class ModelLoop:
             if (waiting := await self.answer(calls, {}, {}, {})) is not None:
                 return waiting
         raise TurnLimitExceeded(
-            f"the model did not come to an end in {self.limits.requests} requests",
+            f"the model did not finish in {self.limits.requests} requests",
             hint="ask for a smaller step, or continue with another message",
         )
 

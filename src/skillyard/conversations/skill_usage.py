@@ -58,7 +58,7 @@ class SkillUsageEvent(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class SkillUsage(WireForm, also=("never_used", "fails_often")):
-    """What became of one skill in all conversations.
+    """The usage of one skill in all conversations.
 
     `offered` and `loaded` count conversations, the others calls; `unfollowed` counts conversations that loaded it and then
     neither read a file of it nor ran it.

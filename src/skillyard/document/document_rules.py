@@ -259,7 +259,7 @@ _RULES: Final = (
     Rule("network-hosts-missing", "`security.network` is `allowlist`, but `network_allowlist` names no host",
          "name the hosts in `network_allowlist`, or write `network: none`",
          levels("error", "error", "error", "error", "error")),
-    Rule("security-invalid", "the security block says something that cannot be meant",
+    Rule("security-invalid", "the security block has an invalid value",
          "fix or delete the setting", levels(None, "warning", "warning", "warning", "error")),
     Rule("permissions-legacy", "`permissions` is the old form of `security`",
          "write the same as `security:` with `network` and `filesystem`", levels(None, "info", None, "info", "warning")),

@@ -1,7 +1,7 @@
 """Events: something happened, and the skills that wait for it run, in the order of their priority and once for each event.
 
 The id of each run follows from who sent the event, its type and id, and the skill: an event that somebody sends again, to
-whichever server, begins nothing a second time, and nobody can use up the ids of others. What became of it is in the audit log.
+whichever server, begins nothing a second time, and nobody can use up the ids of others. The result is in the audit log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Event:
     def __post_init__(self) -> None:
         if len(self.type) > MAX_EVENT_NAME or not _TYPE.fullmatch(self.type):
             raise InvalidInput(
-                f"{single_line(self.type)[:60]!r} is no type of an event", hint="words with dots between: calendar.reminder"
+                f"{single_line(self.type)[:60]!r} is not a type of an event", hint="words with dots between: calendar.reminder"
             )
         if len(self.id) > MAX_EVENT_NAME or not _ID.fullmatch(self.id):
             message = f"the id of an event is 1 to {MAX_EVENT_NAME} printable ASCII characters without spaces"
@@ -76,7 +76,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventRun(WireForm):
-    """What became of one skill that waits for the event by the type it `declared`.
+    """The result for one skill that subscribes to the event by the type it `declared`.
 
     `state` is `begun`; `repeated` when the same event has begun the run before; `needs_approval` when somebody has to approve
     first, and nothing was begun; `refused` for the `reason`. A run that was waited for has the `status` in which it ended.

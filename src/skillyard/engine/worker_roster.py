@@ -12,7 +12,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sqlalchemy import delete, func, insert, select, update
 
@@ -33,13 +33,19 @@ _DOUBTED: Final = timedelta(days=1)  # nobody sets a clock further
 _FORGOTTEN: Final = timedelta(days=7)  # none is taken out that only seems to be silent because the clock was set
 
 
+WorkerState = Literal["working", "idle", "draining", "gone"]
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerInfo(WireForm, also=("state",)):
-    """One worker: its pools, how many runs it executes at once, and the ids of its current ones."""
+    """One worker: its pools, how many runs it executes at once, and the ids of its current ones.
+
+    Where it is, `host` and `process`, other organisations of a server do not learn: None.
+    """
 
     id: str
-    host: str
-    process: int
+    host: str | None
+    process: int | None
     pools: tuple[str, ...]
     concurrency: int
     alive: bool = field(metadata=wire(hidden=True))
@@ -49,7 +55,7 @@ class WorkerInfo(WireForm, also=("state",)):
     running: tuple[str, ...] = field(default=())
 
     @property
-    def state(self) -> str:
+    def state(self) -> WorkerState:
         """`working`, `idle`, `draining` (it takes nothing new) or `gone`."""
         if not self.alive:
             return "gone"

@@ -105,7 +105,7 @@ class PackageIndex:
             read_rules(hosts)
         except (MalformedHost, ValueError):
             raise InvalidPolicy(
-                "the package index or one of its hosts is no address that can be used", hint=kind.hint
+                "the package index or one of its hosts is not an address that can be used", hint=kind.hint
             ) from None
         return cls(url, hosts)
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 # A text that never ends goes to the end, so that no quote is looked at twice.
 _TOKEN: Final = re.compile(r'"(?>[^"\\]+|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
@@ -180,25 +180,24 @@ class AbpProblem(WireForm):
 
 @dataclass(frozen=True, slots=True)
 class AbpText(WireForm, also=("success",)):
-    """What a model's text holds: its calls in order, the blocks that are none, and the text around the blocks."""
+    """What a model's text holds: its calls in order, the blocks that are none, and the text around the blocks.
+
+    `fallback` is `plain-text` when there is no block at all: the text is an ordinary answer.
+    """
 
     calls: tuple[AbpCall, ...]
     problems: tuple[AbpProblem, ...]
     text: str
+    fallback: Literal["plain-text"] | None = field(default=None, init=False, metadata=wire(omit_none=True))
+
+    def __post_init__(self) -> None:
+        if not self.calls and not self.problems:
+            object.__setattr__(self, "fallback", "plain-text")
 
     @property
     def success(self) -> bool:
         """Whether there is a call."""
         return bool(self.calls)
-
-    @property
-    def fallback(self) -> Literal["plain-text"] | None:
-        """`plain-text` when there is no block at all: the text is an ordinary answer."""
-        return None if self.calls or self.problems else "plain-text"
-
-    def to_dict(self) -> dict[str, object]:
-        """The same as plain data; `fallback` is only there when it is not None."""
-        return WireForm.to_dict(self) | ({"fallback": self.fallback} if self.fallback else {})
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
@@ -51,7 +51,7 @@ class AbpParameter:
     validation: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, object]:
-        """The parameter in the words of the protocol."""
+        """The parameter in the words of the protocol, in which a `default` of null is another thing than none."""
         shape: dict[str, object] = {"type": self.type, "description": self.description, "required": self.required}
         if self.has_default:
             shape["default"] = self.default
@@ -83,6 +83,10 @@ class AbpParameter:
         return shape
 
 
+def _by_name(parameters: Iterable[AbpParameter]) -> dict[str, AbpParameter]:
+    return {one.name: one.to_dict() for one in parameters}  # type: ignore[misc] # in its wire form
+
+
 @dataclass(frozen=True, slots=True)
 class AbpTool(WireForm):
     """One tool, complete; `returns` has `type` and `description`. Its plain data is in the words of the protocol.
@@ -93,7 +97,7 @@ class AbpTool(WireForm):
     name: str
     description: str
     kind: AbpKind
-    parameters: tuple[AbpParameter, ...] = field(metadata=wire(write=lambda every: {one.name: one.to_dict() for one in every}))
+    parameters: tuple[AbpParameter, ...] = field(metadata=wire(write=_by_name))
     returns: Mapping[str, str] = field(hash=False)
     version: str
     author: str

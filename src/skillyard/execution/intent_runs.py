@@ -17,6 +17,7 @@ from skillyard.errors import (
 )
 from skillyard.execution.run import Run, RunError, new_run_id
 from skillyard.search import SearchIndex, search_skills
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.catalog import Skill
@@ -27,6 +28,7 @@ RunSkill = Callable[["Skill", Mapping[str, object]], Awaitable[Run]]
 _LEAST_CONFIDENCE: Final = 0.15
 _LEAST_ALONE: Final = 0.12  # of a preprocessor, which is judged without any other skill to compare it with
 _MOST_PREPROCESSORS: Final = 10
+_HIDDEN: Final = wire(hidden=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +42,27 @@ class Preprocessed:
 
 
 @dataclass(frozen=True, slots=True)
-class IntentRun:
+class IntentRun(WireForm, also=("metadata",)):
     """The run of the skill that fitted an intent, and how surely (0 to 1), because of what.
 
     `skipped` has the ids of better matches that could not be started, with the reason of each.
     """
 
-    skill: Skill
-    confidence: float
-    matched: tuple[str, ...]
-    run: Run
-    skipped: Mapping[str, str] = field(default_factory=dict, hash=False)
+    skill: Skill = field(metadata=_HIDDEN)
+    confidence: float = field(metadata=_HIDDEN)
+    matched: tuple[str, ...] = field(metadata=_HIDDEN)
+    run: Run = field(metadata=wire(inline=True))
+    skipped: Mapping[str, str] = field(default_factory=dict, hash=False, metadata=_HIDDEN)
 
-    def to_dict(self) -> dict[str, object]:
-        """The run as plain data, with `metadata` that says why this skill was picked."""
-        metadata = {
+    @property
+    def metadata(self) -> dict[str, object]:
+        """Why this skill was picked."""
+        return {
             "confidence": self.confidence,
             "matchedSkill": self.skill.name,
             "matchedTriggers": list(self.matched),
             "skipped": dict(self.skipped),
         }
-        return {**self.run.to_dict(), "metadata": metadata}
 
 
 async def run_preprocessors(skills: Iterable[Skill], request: str, *, run: RunSkill) -> list[Preprocessed]:

@@ -25,7 +25,7 @@ from skillyard.execution.run import SkillOutcome, infer_format
 from skillyard.network import guarded_request
 from skillyard.network.hosts import ANY_HOST, MalformedHost, permits, read_destination, read_rules
 from skillyard.plain_json import read_json
-from skillyard.sandbox.run_environment import redact
+from skillyard.sandbox.policy import redact
 from skillyard.settings_reader import Setting, Settings, SettingsReader, table_of, text, texts
 
 if TYPE_CHECKING:

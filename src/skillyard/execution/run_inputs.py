@@ -73,7 +73,7 @@ def text_files(files: Mapping[str, object]) -> tuple[WorkFile, ...]:
         InvalidInput: a content is no text, or as `WorkFile`.
     """
     if wrong := next((name for name, content in files.items() if not isinstance(content, str)), None):
-        raise InvalidInput(f"the content of {shorten(single_line(wrong), _SHOWN)!r} is no text", hint="give each file as text")
+        raise InvalidInput(f"the content of {shorten(single_line(wrong), _SHOWN)!r} is not text", hint="give each file as text")
     return tuple(WorkFile(name, str(content).encode("utf-8", "replace")) for name, content in files.items())
 
 
@@ -112,7 +112,7 @@ def _argument_bytes(number: int, argument: str) -> int:
     try:
         size = len(argument.encode())
     except UnicodeEncodeError:
-        raise InvalidInput(f"argument {number} is no valid text", hint="give arguments in UTF-8") from None
+        raise InvalidInput(f"argument {number} is not valid text", hint="give arguments in UTF-8") from None
     if size > LONGEST_ARGUMENT:
         hint = f"at most {LONGEST_ARGUMENT}; put it into a file of the run"
         raise InvalidInput(f"argument {number} has {size} bytes", hint=hint)

@@ -1,4 +1,4 @@
-"""Insights: what becomes of skills, by day: offered, loaded, followed, run, how it ended, how long it took, what it cost.
+"""Insights: usage of skills, by day: offered, loaded, followed, run, how it ended, how long it took, what it cost.
 
 `Insights(database).report(by="skill")`. Runs, turns and the usage of skills are added up once, into rows by day; a report adds
 those rows. `run_timeline` and `turn_timeline` say where the time of one run or turn went. Nothing is recorded here that is not

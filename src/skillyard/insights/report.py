@@ -192,7 +192,7 @@ class Insights:
         since = since or until - timedelta(days=13)
         if not 0 <= (until - since).days < MOST_DAYS:
             hint = f"give a first and a last day in this order, at most {MOST_DAYS} days"
-            raise InvalidInput(f"{since} to {until} is no span of days", hint=hint)
+            raise InvalidInput(f"{since} to {until} is not a span of days", hint=hint)
         complete = count_usage(self._database, seconds=seconds)
         starts = period_starts(since, until, period)
         span = _Span(since, until, starts)

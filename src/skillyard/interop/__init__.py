@@ -1,7 +1,7 @@
 """Other formats: manifests of three protocols, their conversions, and whether a package is one."""
 
 from skillyard.interop.adoption import FOREIGN_FORMATS, ForeignFormat, adopt_skills
-from skillyard.interop.agent_plugins import AgentPlugin, read_agent_plugin
+from skillyard.interop.agent_plugins import AgentPlugin, PluginCheck, read_agent_plugin
 from skillyard.interop.conversion import FORMATS, WELL_KNOWN, ConversionResult, PackageFormatName, convert, write_site
 from skillyard.interop.manifest import (
     CatalogEntry,
@@ -35,7 +35,6 @@ from skillyard.interop.package_checks import (
     ManifestCheck,
     PackageCheck,
     PackageStructure,
-    PluginCheck,
     ProtocolCompatibility,
     check_clients,
     check_package,

@@ -211,7 +211,7 @@ def _check_manifest(manifest: Mapping[str, object]) -> Iterator[str]:
         raise InvalidManifest(f"{PLUGIN_JSON}: the $schema is {given}", hint=f"version 1.0.0 is read: {PLUGIN_SCHEMA}")
     if not _is_plugin_name(manifest.get("name")):
         hint = "1 to 64 of a-z, 0-9, - and ., no two - or . together, a letter or digit at both ends"
-        raise InvalidManifest(f"{PLUGIN_JSON}: {str(manifest.get('name'))[:80]!r} is no name of a plugin", hint=hint)
+        raise InvalidManifest(f"{PLUGIN_JSON}: {str(manifest.get('name'))[:80]!r} is not a name of a plugin", hint=hint)
     wrong = [name for name in _TEXTS if name in manifest and not isinstance(manifest[name], str)]
     author, words = manifest.get("author", {}), manifest.get("keywords", [])
     if not isinstance(author, dict) or not author.keys() <= _PERSON or not _all_texts(author.values()):
@@ -225,7 +225,7 @@ def _check_manifest(manifest: Mapping[str, object]) -> Iterator[str]:
         hint = "texts; author an object with name, email and url; keywords a list; extensions an object of objects"
         raise InvalidManifest(f"{PLUGIN_JSON}: {', '.join(wrong)} of another kind than the schema has", hint=hint)
     if not isinstance(extensions, dict):
-        yield f"{PLUGIN_JSON}: extensions is no object, and ignored"
+        yield f"{PLUGIN_JSON}: extensions is not an object, and ignored"
     yield from (f"{PLUGIN_JSON}: the field {name[:80]!r} is unknown, and ignored" for name in sorted(manifest.keys() - _FIELDS))
 
 
@@ -237,7 +237,7 @@ def _skills(folder: Path, problems: list[str]) -> Iterator[str]:
     """The paths of the skills that conform to the Agent Skills specification; only folders directly in `skills/` count."""
     place = _inside(folder, "skills")
     if place is None or (place.exists() and not place.is_dir()):
-        problems.append("skills is no folder of the plugin: it has no skills")
+        problems.append("skills is not a folder of the plugin: it has no skills")
         return
     for child in sorted(place.iterdir()) if place.is_dir() else ():
         path = f"skills/{child.name}"
@@ -245,7 +245,7 @@ def _skills(folder: Path, problems: list[str]) -> Iterator[str]:
             continue
         document = _inside(folder, f"{path}/SKILL.md")
         if document is None or not document.is_file():
-            problems.append(f"{path} is skipped: its SKILL.md is no file of the plugin")
+            problems.append(f"{path} is skipped: its SKILL.md is not a file of the plugin")
         elif problem := _skill_problem(document, child.name):
             problems.append(f"{path} is skipped: {problem}")
         else:
@@ -308,7 +308,7 @@ def _process_problem(server: Mapping[str, object], folder: Path) -> str | None:
     if not isinstance(arguments, list) or not _all_texts(arguments):
         return "its args are no list of texts"
     if not isinstance(env, dict) or not _all_texts(env.values()) or not _RESERVED.isdisjoint(env):
-        return "its env is no object of texts without PLUGIN_ROOT and PLUGIN_DATA"
+        return "its env is not an object of texts without PLUGIN_ROOT and PLUGIN_DATA"
     if not isinstance(cwd, str) or not _CWD.match(cwd):
         return "its cwd begins with none of ./, ${PLUGIN_ROOT} and ${PLUGIN_DATA}"
     relative = cwd.partition("}")[2].lstrip("/") if cwd.startswith("${") else cwd
@@ -324,9 +324,9 @@ def _remote_problem(server: Mapping[str, object]) -> str | None:
         parts = urlsplit(address if isinstance(address, str) else "")
         host, user = parts.hostname or "", parts.username is not None or parts.password is not None
     except ValueError:
-        return "its url is no address"
+        return "its url is not an address"
     if parts.scheme not in ("http", "https") or not host or user or "#" in str(address):
-        return "its url is no address of http or https without a user and a fragment"
+        return "its url is not an address of http or https without a user and a fragment"
     if parts.scheme == "http" and not _is_loopback(host):
         return "its url is not of https"
     if not isinstance(headers, dict) or not all(
@@ -382,3 +382,39 @@ def _replaced(value: object, before: str, after: str) -> object:
     if isinstance(value, list):
         return [_replaced(one, before, after) for one in value]
     return {name: _replaced(one, before, after) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCheck(WireForm, also=("valid",)):
+    """The check of a plugin of Agent Plugins 1.0: what keeps it, or something in it, out, and what is loaded of it."""
+
+    path: str
+    errors: tuple[str, ...]
+    plugin: AgentPlugin | None
+
+    @property
+    def valid(self) -> bool:
+        """Whether a client loads all of it."""
+        return not self.errors
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plugin can be used as it is."""
+        return self.valid
+
+
+def check_plugin(path: Path) -> PluginCheck:
+    """Read a plugin as its clients do; a `plugin.json` that cannot be used is an error of the check."""
+    try:
+        plugin = read_agent_plugin(path)
+    except (InvalidManifest, FileProblem) as error:
+        return PluginCheck(str(path), (f"{error.message} ({error.hint})",), None)
+    return PluginCheck(str(path), plugin.problems, plugin)
+
+
+def plugin_lines(plugin: AgentPlugin | None) -> Iterator[str]:
+    """What a plugin contains, for people; nothing when it cannot be read."""
+    if plugin is not None:
+        yield f"Agent Plugins 1.0: {plugin.name}, {plugin.version or 'without a version'}"
+        yield f"skills: {', '.join(plugin.skills) or 'none'}"
+        yield f"MCP servers: {', '.join(plugin.servers) or 'none'}"

@@ -203,7 +203,7 @@ def _version_order(version: str) -> tuple[tuple[int, ...], bool, str]:
 
 
 def _converted_manifest(source: Path, to: PackageFormatName, scratch: Path) -> _ConvertedFolder:
-    """A manifest that lies by itself, valid before and afterwards."""
+    """A manifest without a package, valid before and afterwards."""
     if to not in get_args(ManifestFormat):
         formats = ", ".join(get_args(ManifestFormat))
         raise InvalidInput(f"a manifest alone cannot become {to}", hint=f"one of {formats}; or name the skill's folder")

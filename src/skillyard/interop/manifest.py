@@ -91,7 +91,7 @@ def _texts(manifest: Mapping[str, object]) -> Iterator[ManifestProblem]:
         elif len(value) > limit:
             yield ManifestProblem(name, f"has {len(value)} characters, at most {limit} are allowed")
         elif name == "skill_id" and not is_skill_id(value):
-            yield ManifestProblem(name, "may hold letters, digits and . _ : / -, and is no path")
+            yield ManifestProblem(name, "may hold letters, digits and . _ : / -, and is not a path")
         elif name == "version" and not is_version(value):
             yield ManifestProblem(name, "should be three numbers such as 1.2.3, with an optional -suffix")
         elif name == "entry" and not _is_inside(value):

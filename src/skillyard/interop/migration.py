@@ -368,7 +368,7 @@ Status = Literal["migrated", "validated", "skipped", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class MigrationResult(WireForm, camel_case=True):
-    """What became of one skill: `issues` are sentences for people, `details` the files that were or would be written."""
+    """The result for one skill: `issues` are sentences for people, `details` the files that were or would be written."""
 
     skill_name: str
     status: Status
@@ -381,7 +381,7 @@ class MigrationResult(WireForm, camel_case=True):
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport(WireForm):
-    """What became of every skill of a folder."""
+    """The results for all skills of a folder."""
 
     results: tuple[MigrationResult, ...]
 

@@ -35,7 +35,7 @@ class PreservedFile(NamedTuple):
     executable: bool = False
 
     def to_dict(self) -> object:
-        """Text where it is text, else base64; an object only where there is more to say."""
+        """As it is in our file of originals: text where it is text, else base64; an object only where there is more to say."""
         try:
             content: dict[str, object] = {"text": self.data.decode()}
         except UnicodeDecodeError:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from skillyard.document import DESCRIPTION_LIMIT, DOCUMENT_LIMIT, NAME_LIMIT, is_name, parse_document, read_front_matter
 from skillyard.document.spelling import SPEC_FIELDS
 from skillyard.errors import FileProblem, InvalidInput, InvalidManifest, SkillyardError
 from skillyard.files import read_limited
-from skillyard.interop.agent_plugins import PLUGIN_JSON, AgentPlugin, is_agent_plugin, read_agent_plugin
+from skillyard.interop.agent_plugins import PLUGIN_JSON, PluginCheck, check_plugin, is_agent_plugin, plugin_lines
 from skillyard.interop.manifest import validate_manifest
 from skillyard.interop.manifest_conversion import (
     convert_codex_to_semibot,
@@ -30,7 +29,7 @@ from skillyard.interop.manifest_conversion import (
 )
 from skillyard.packages import package_refusals, tree_entries
 from skillyard.paths import read_inside
-from skillyard.text import sanitize, shorten, single_line
+from skillyard.text import shorten, single_line
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
@@ -42,11 +41,9 @@ _REFUSALS: Final = 10  # of one package, so many are reported
 
 
 @dataclass(frozen=True, slots=True)
-class PackageStructure(WireForm, camel_case=True):
+class PackageDetails(WireForm, camel_case=True):
     """What a package's folder holds; sizes in bytes, `entry_file` relative to the folder."""
 
-    errors: tuple[str, ...]
-    warnings: tuple[str, ...]
     has_skill_md: bool
     has_manifest_json: bool
     has_scripts: bool
@@ -56,16 +53,19 @@ class PackageStructure(WireForm, camel_case=True):
     file_count: int
     total_size_bytes: int
 
+
+@dataclass(frozen=True, slots=True)
+class PackageStructure(WireForm, also=("valid",)):
+    """The check of a package's folder: what is wrong with it, and what it holds."""
+
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+    details: PackageDetails
+
     @property
     def valid(self) -> bool:
         """Whether there is no error; a missing manifest.json is none."""
         return not self.errors
-
-    def to_dict(self) -> dict[str, Any]:
-        """`{valid, errors, warnings, details}` in camel case: all fields but the problems are in `details`."""
-        details = WireForm.to_dict(self)
-        problems = {name: details.pop(name) for name in ("errors", "warnings")}
-        return {"valid": self.valid, **problems, "details": details}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class PackageCheck(WireForm):
     """The check of one package: its structure, its manifest as Semibot would have it, its compatibility."""
 
     path: str
-    structure: PackageStructure
+    structure: PackageStructure = field(metadata=wire(inline=True))
     manifest: Mapping[str, object]
     compatibility: ProtocolCompatibility
 
@@ -92,15 +92,10 @@ class PackageCheck(WireForm):
         """Whether the package can be used."""
         return self.structure.valid
 
-    def to_dict(self) -> dict[str, Any]:
-        """The check as `--json` shows it, with the fields of its structure beside its own."""
-        form = WireForm.to_dict(self)
-        return {"path": form.pop("path"), **form.pop("structure"), **form}
-
 
 @dataclass(frozen=True, slots=True)
 class ManifestCheck(WireForm, also=("valid",)):
-    """The check of a manifest that lies by itself: what is wrong with it, and its compatibility."""
+    """The check of a manifest without a package: what is wrong with it, and its compatibility."""
 
     path: str
     errors: tuple[str, ...]
@@ -115,25 +110,6 @@ class ManifestCheck(WireForm, also=("valid",)):
     @property
     def ok(self) -> bool:
         """Whether the manifest can be used."""
-        return self.valid
-
-
-@dataclass(frozen=True, slots=True)
-class PluginCheck(WireForm, also=("valid",)):
-    """The check of a plugin of Agent Plugins 1.0: what keeps it, or something in it, out, and what is loaded of it."""
-
-    path: str
-    errors: tuple[str, ...]
-    plugin: AgentPlugin | None
-
-    @property
-    def valid(self) -> bool:
-        """Whether a client loads all of it."""
-        return not self.errors
-
-    @property
-    def ok(self) -> bool:
-        """Whether the plugin can be used as it is."""
         return self.valid
 
 
@@ -161,14 +137,16 @@ def validate_package_structure(folder: str | Path) -> PackageStructure:
     return PackageStructure(
         errors=tuple(errors),
         warnings=tuple(warnings),
-        has_skill_md=has_skill_md,
-        has_manifest_json=has_manifest,
-        has_scripts=has_scripts,
-        has_references=(path / "references").is_dir(),
-        has_assets=(path / "assets").is_dir(),
-        entry_file=entry,
-        file_count=len(sizes),
-        total_size_bytes=sum(sizes),
+        details=PackageDetails(
+            has_skill_md=has_skill_md,
+            has_manifest_json=has_manifest,
+            has_scripts=has_scripts,
+            has_references=(path / "references").is_dir(),
+            has_assets=(path / "assets").is_dir(),
+            entry_file=entry,
+            file_count=len(sizes),
+            total_size_bytes=sum(sizes),
+        ),
     )
 
 
@@ -238,13 +216,13 @@ def check_package(folder: str | Path) -> PackageCheck | ManifestCheck | PluginCh
     if path.suffix.lower() == ".json" and path.is_file():
         return _check_manifest(path)
     if os.path.lexists(path / PLUGIN_JSON) and (is_agent_plugin(path) or not os.path.lexists(path / "SKILL.md")):
-        return _check_plugin(path)
+        return check_plugin(path)
     structure = validate_package_structure(folder)
     try:
         manifest = convert_codex_to_semibot(folder, skill_md_first=True)
     except SkillyardError:  # the structure reports what is wrong
         manifest = {}
-    compatibility = check_protocol_compatibility(manifest, has_skill_md=structure.has_skill_md)
+    compatibility = check_protocol_compatibility(manifest, has_skill_md=structure.details.has_skill_md)
     return PackageCheck(str(folder), structure, manifest, compatibility)
 
 
@@ -259,14 +237,6 @@ def _check_manifest(path: Path) -> ManifestCheck:
     return ManifestCheck(str(path), errors, manifest, check_protocol_compatibility(manifest))
 
 
-def _check_plugin(path: Path) -> PluginCheck:
-    try:
-        plugin = read_agent_plugin(path)
-    except (InvalidManifest, FileProblem) as error:
-        return PluginCheck(str(path), (f"{error.message} ({error.hint})",), None)
-    return PluginCheck(str(path), plugin.problems, plugin)
-
-
 _FRAME: Final = "=" * 60
 
 
@@ -279,7 +249,7 @@ def report_lines(check: PackageCheck | ManifestCheck | PluginCheck) -> Iterator[
     yield _FRAME
     yield from (f"error: {message}" for message in problems)
     if isinstance(check, PluginCheck):
-        yield from _plugin_lines(check.plugin)
+        yield from plugin_lines(check.plugin)
         return
     compatibility = check.compatibility
     yield from (f"warning: {message}" for message in (structure.warnings if structure else ()))
@@ -287,37 +257,14 @@ def report_lines(check: PackageCheck | ManifestCheck | PluginCheck) -> Iterator[
     answers = {"anthropic": compatibility.anthropic, "codex": compatibility.codex, "semibot": compatibility.semibot}
     yield "protocols: " + ", ".join(f"{name} {'yes' if fits else 'no'}" for name, fits in answers.items())
     if structure:
-        yield f"{structure.file_count:,} files, {structure.total_size_bytes:,} bytes, entry {structure.entry_file or 'none'}"
-
-
-def _plugin_lines(plugin: AgentPlugin | None) -> Iterator[str]:
-    if plugin is not None:
-        yield f"Agent Plugins 1.0: {plugin.name}, {plugin.version or 'without a version'}"
-        yield f"skills: {', '.join(plugin.skills) or 'none'}"
-        yield f"MCP servers: {', '.join(plugin.servers) or 'none'}"
+        held = structure.details
+        yield f"{held.file_count:,} files, {held.total_size_bytes:,} bytes, entry {held.entry_file or 'none'}"
 
 
 def closing_line(checks: Sequence[PackageCheck | ManifestCheck | PluginCheck]) -> str:
     """How many of the packages can be used."""
     noun = "package is" if len(checks) == 1 else "packages are"
     return f"{sum(check.ok for check in checks)} of {len(checks)} {noun} valid"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Check each package named; 0 when all are valid, 1 when one is not, 2 when none is named or one cannot be found."""
-    folders = list(sys.argv[1:] if arguments is None else arguments)
-    if not folders or any(folder.startswith("-") for folder in folders):
-        sys.stderr.write("usage: python -m skillyard.interop PACKAGE [PACKAGE ...]\n")
-        return 2
-    try:
-        checks = [check_package(folder) for folder in folders]
-    except SkillyardError as error:
-        sys.stderr.write(f"error: {sanitize(error.message)}\nhint: {error.hint}\n")
-        return 2
-    for check in checks:
-        sys.stdout.write("".join(sanitize(line) + "\n" for line in report_lines(check)))
-    sys.stdout.write(closing_line(checks) + "\n")
-    return 0 if all(check.ok for check in checks) else 1
 
 
 ClientName = Literal[

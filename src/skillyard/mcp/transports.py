@@ -30,6 +30,7 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from skillyard.mcp.mcp_server import create_server, use_of_nobody
@@ -114,7 +115,8 @@ async def drain_requests(
 ) -> AsyncIterator[tuple[ObjectReceiveStream[Read], ObjectSendStream[SessionMessage]]]:
     """The two streams of a client as a server should see them: the first ends when all that came through it was answered.
 
-    `lines` were read before; the server's answers to those of their requests that are `answered` are dropped.
+    `lines` were read before; the server's answers to those of their requests that are `answered` are dropped. What is no
+    message is answered here with an error of JSON-RPC: the SDK only logs it.
     """
     pending = _PendingRequests()
     inner_in, server_reads = anyio.create_memory_object_stream["Read"](0)
@@ -124,7 +126,9 @@ async def drain_requests(
     async def forward(message: Read) -> None:
         if isinstance(message, SessionMessage):
             pending.read(message.message)
-        await inner_in.send(message)
+            await inner_in.send(message)
+        elif (refusal := _refused_line(message)) is not None:
+            await writing.send(SessionMessage(refusal))
 
     async def forward_requests() -> None:
         async with inner_in, reading:
@@ -136,7 +140,7 @@ async def drain_requests(
                 await pending.settled(outlet)
 
     async def forward_answers() -> None:
-        async with writing, inner_out:
+        async with inner_out:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has left
                 async for message in inner_out:
                     answer = message.message
@@ -146,7 +150,7 @@ async def drain_requests(
                         await writing.send(message)
                     pending.written(message.message)
 
-    async with anyio.create_task_group() as relaying:
+    async with writing, anyio.create_task_group() as relaying:
         relaying.start_soon(forward_requests)
         relaying.start_soon(forward_answers)
         yield server_reads, server_writes
@@ -158,6 +162,20 @@ def _parsed(line: str) -> Read:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
         return error
+
+
+def _refused_line(error: Exception) -> types.JSONRPCError | None:
+    """The answer to a line that is no message; None for an empty one."""
+    if not isinstance(error, ValidationError):
+        return None
+    fault = error.errors(include_url=False, include_context=False)[0]
+    if fault["type"] != "json_invalid":
+        refusal = types.ErrorData(code=types.INVALID_REQUEST, message="the line is JSON, but no message of JSON-RPC 2.0")
+    elif isinstance(fault["input"], str) and not fault["input"].strip():
+        return None
+    else:
+        refusal = types.ErrorData(code=types.PARSE_ERROR, message="the line is not JSON: write one message on each line")
+    return types.JSONRPCError(jsonrpc="2.0", id=None, error=refusal)
 
 
 def run_stdio(

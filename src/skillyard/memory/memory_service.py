@@ -99,15 +99,11 @@ class Memory(WireForm, camel_case=True):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryMatch:
+class MemoryMatch(WireForm):
     """A memory that fits a query, and how well, from 0 to 1."""
 
-    memory: Memory
-    score: float
-
-    def to_dict(self) -> dict[str, object]:
-        """The memory as plain data, with its `score`."""
-        return {**self.memory.to_dict(), "score": round(self.score, 4)}
+    memory: Memory = field(metadata=wire(inline=True))
+    score: float = field(metadata=wire(write=lambda score: round(score, 4)))
 
 
 def validate_memory(memory: Memory) -> None:
@@ -197,18 +193,13 @@ class PersonalMemory(MemoryService, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
-    """What became of one suggestion: kept as the memory `memory_id`, or not, and why."""
+class Suggestion(WireForm):
+    """The result for one suggestion: kept as the memory `memory_id`, or not, and why."""
 
-    write: MemoryWrite
-    memory_id: str | None = None
+    write: MemoryWrite = field(metadata=wire(inline=True))
+    memory_id: str | None = field(default=None, metadata=wire(name="memoryId", omit_none=True))
     saved: bool = False
-    reason: str | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """The suggestion as plain data, with `saved`, and `memoryId` or `reason`."""
-        shape = self.write.to_dict() | {"saved": self.saved}
-        return shape | ({"memoryId": self.memory_id} if self.saved else {"reason": self.reason})
+    reason: str | None = field(default=None, metadata=wire(omit_none=True))
 
 
 async def keep_suggestions(

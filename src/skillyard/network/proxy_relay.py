@@ -373,5 +373,5 @@ def _one_name(data: bytes) -> str:
     entries = _Cursor(outer.vector(2))
     kind, name = entries.number(1), entries.vector(2)
     if kind != 0 or not entries.done or not outer.done or not name.isascii():
-        raise InvalidClientHello("the TLS greeting names several servers, or one that is no host")
+        raise InvalidClientHello("the TLS greeting names several servers, or one that is not a host")
     return name.decode("ascii")

@@ -15,9 +15,9 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, cast, get_args
 
 from skillyard.errors import DigestMismatch, InvalidInput, SignatureInvalid
 from skillyard.packages.archive_entries import PackageLimits
@@ -123,7 +123,7 @@ def digest_of_contents(contents: Mapping[str, str]) -> str:
     for path in sorted(contents, key=os.fsencode):
         kind, content = contents[path][:1], bytes.fromhex(contents[path][1:])
         if kind not in get_args(EntryKind) or len(content) != hashlib.sha256().digest_size:
-            raise ValueError(f"{contents[path]!r} is no letter and SHA-256")
+            raise ValueError(f"{contents[path]!r} is not a letter and SHA-256")
         entries.append((path, cast("EntryKind", kind), content))
     return digest_of_entries(entries)
 
@@ -218,6 +218,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 class Signature(WireForm):
     """The content of `skillyard.sig`: the holder of the private half of `key` signed the `digest` at `signed_at` (UTC)."""
 
+    version: int = field(default=1, init=False)
     digest: str
     key: str
     signed_at: str
@@ -241,10 +242,6 @@ class Signature(WireForm):
             public.verify(base64.b64decode(self.signature, validate=True), self.message())
         except (InvalidSignature, ValueError):
             raise SignatureInvalid(f"{SIGNATURE_FILE} was not made by {self.key}", hint=_REPACK_HINT) from None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The signature as it is in its file."""
-        return {"version": 1, **WireForm.to_dict(self)}
 
 
 class SigningKey:

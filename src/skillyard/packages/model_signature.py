@@ -219,7 +219,7 @@ def verify_model(directory: Path, pins: Sequence[PinnedKey] = ()) -> ModelSignat
 
 def _fields(bundle: object) -> tuple[Any, Mapping[str, Any]]:
     if not isinstance(bundle, dict) or bundle.get("mediaType") != _BUNDLE:
-        raise ValueError("it is no Sigstore bundle of version 0.3")
+        raise ValueError("it is not a Sigstore bundle of version 0.3")
     envelope, material = bundle["dsseEnvelope"], bundle["verificationMaterial"]
     if not isinstance(material, dict) or envelope["payloadType"] != _PAYLOAD or len(envelope["signatures"]) != 1:
         raise ValueError("its envelope is of another form")

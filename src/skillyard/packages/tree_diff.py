@@ -188,7 +188,7 @@ class FolderDifference(WireForm):
 
 
 def compare_trees(before: str | os.PathLike[str], after: str | os.PathLike[str]) -> FolderDifference:
-    """What became of the files of the folder `before` in the folder `after`; the right to execute counts as content.
+    """The changes of files from the folder `before` to the folder `after`; the right to execute counts as content.
 
     Raises:
         OSError: a folder cannot be read.

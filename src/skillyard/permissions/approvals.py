@@ -177,7 +177,7 @@ class Approvals:
                 return digest
         raise ApprovalRejected(
             f"the skill {skill.label!r} changed while it was being approved",
-            hint="let the skill's folder come to rest, then try again",
+            hint="wait until nothing changes the skill's folder, then try again",
         )
 
     async def permit(self, request: CommandRequest) -> None:

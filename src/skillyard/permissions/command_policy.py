@@ -121,7 +121,7 @@ class CommandRuling(WireForm, also=("allowed",)):
     part: str = ""
     files: tuple[str, ...] = ()
     folder: str = "/"
-    levels: tuple[LevelDecision, ...] = field(default=(), metadata=wire(omit_empty=True))
+    levels: tuple[LevelDecision, ...] = ()
 
     @property
     def allowed(self) -> bool:
@@ -323,7 +323,7 @@ class CommandRequest(WireForm, also=("title", "level", "rule", "reason", "part",
 
     @property
     def rule(self) -> str | None:
-        """The rule that asks; None when it is what becomes of the rest."""
+        """The rule that asks; None when the default decided."""
         return self.ruling.rule
 
     @property

@@ -1,4 +1,4 @@
-"""What one level says about tools: lists of what is allowed, asked about and denied, and what becomes of the rest.
+"""What one level says about tools: lists of what is allowed, asked about and denied, and the default for the rest.
 
 Deny wins over ask, ask over allow. A line of shell is allowed when every command in it is, also those that other commands run,
 and so are the files it is redirected to. What cannot be understood is never allowed by a list: it is asked about, and denied
@@ -38,7 +38,7 @@ from skillyard.permissions.tool_rules import (
     runs_code,
     tool_kind,
 )
-from skillyard.wire import WireForm, wire
+from skillyard.wire import WireForm
 
 _MOST_RULES: Final = 500
 _HARMLESS_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
@@ -54,7 +54,7 @@ _READING_ALL: Final = frozenset({"file_search", "grep"})  # and read what is in 
 
 @dataclass(frozen=True, slots=True)
 class LevelRuling(WireForm):
-    """What one level says: its `permission`, the rule that decided (None: what becomes of the rest), why, and about what.
+    """What one level says: its `permission`, the rule that decided (None: the default), why, and about what.
 
     `part` is the command or file of the call that the rule is about.
     """
@@ -62,7 +62,7 @@ class LevelRuling(WireForm):
     permission: Permission
     rule: str | None
     reason: str
-    part: str = field(default="", metadata=wire(omit_empty=True))
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class JudgedCall:
 class CommandRules:
     """The lists of one level.
 
-    `default` is what becomes of what no rule fits; without it that is `ask` for kinds of tools of which something is allowed by
+    `default` applies where no rule does; without it that is `ask` for kinds of tools of which something is allowed by
     the list, and `allow` for the others.
 
     Raises:
@@ -132,7 +132,7 @@ class CommandRules:
             if key not in ("allow", "ask", "deny", "default"):
                 raise InvalidInput(f"rules of commands have no {key[:40]!r}", hint="use allow, ask, deny and default")
             if key != "default" and not (isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)):
-                raise InvalidInput(f"{key} of the rules of commands is no list of rules", hint='such as ["Bash(git:*)"]')
+                raise InvalidInput(f"{key} of the rules of commands is not a list of rules", hint='such as ["Bash(git:*)"]')
         return cls(**settings)
 
     def __repr__(self) -> str:
@@ -155,7 +155,7 @@ class CommandRules:
             return LevelRuling(says, None, "there is too much in it to compare with all rules; make it shorter")
 
     def rest(self, tool: str) -> Permission:
-        """What becomes of a call of the tool that no rule fits."""
+        """The permission of a call of the tool that no rule fits."""
         return self.default or ("ask" if any(rule.speaks_of(tool) for rule in self.allow) else "allow")
 
 
@@ -395,7 +395,7 @@ class _LineDecision:
                     yield word, None
 
     def _allowed(self) -> LevelRuling | None:
-        """What becomes of a line that nothing asks about or denies."""
+        """The ruling for a line that nothing asks about or denies."""
         tool, line = self.call.tool, self.line
         about = [rule for rule in self.rules.allow if rule.kind == "command" and rule.speaks_of(tool)]
         restricted = any(rule.speaks_of(tool) for rule in (*self.rules.ask, *self.rules.deny))

@@ -100,7 +100,7 @@ class PermissionGate:
         if consent.digest is not None and skill.digest() != consent.digest:
             raise ApprovalRejected(
                 f"The skill {skill.label!r} changed after it was approved",
-                hint="try again to have it approved anew",
+                hint="try again: it needs a new approval",
             )
 
 

@@ -154,7 +154,7 @@ class RuleSelector:
             words.pop()
         if unknown := next(filter(_LIKE_A_FIELD.match, words[1:]), None):
             raise InvalidInput(
-                f"the rule {text!r} has {unknown!r}, which is no field of a rule",
+                f"the rule {text!r} has {unknown!r}, which is not a field of a rule",
                 hint="after the name write source=… or signer=…, and nothing behind them",
             )
         if not words:

@@ -220,7 +220,7 @@ class _Reading:
         end = node.start_byte
         for child in node.children:
             if not _GAP_IN_COMMAND.fullmatch(self.data, end, child.start_byte):
-                self.doubt("its words are separated by something that is no blank")
+                self.doubt("its words are separated by something that is not a blank")
             end = child.end_byte
             if child.type == "variable_assignment":
                 assignments.append(self._assignment(child, level))
@@ -402,7 +402,7 @@ class _Reading:
                 end = max(end, leaf.end_byte)
                 continue
             if start >= end and end not in self.dashes and not _GAP.fullmatch(self.data, end, start):
-                self.doubt("between its words is something that is no blank")
+                self.doubt("between its words is something that is not a blank")
             end = max(end, leaf.end_byte)
             if leaf.is_missing or not (leaf.is_named or self.source(leaf).strip(" \t\\") in _OPERATORS or leaf.type == "\n"):
                 self.doubt("it has a sign that cannot be understood here")
@@ -411,7 +411,7 @@ class _Reading:
                 self.doubt("it has a sign that cannot be understood here")
             self._check_comment(leaf)
         if not _GAP.fullmatch(self.data, end):
-            self.doubt("between its words is something that is no blank")
+            self.doubt("between its words is something that is not a blank")
 
     def _check_comment(self, leaf: Node) -> None:
         start, before = leaf.start_byte, self.data[leaf.start_byte - 1 : leaf.start_byte]

@@ -91,7 +91,7 @@ class Index(WireForm):
         if not isinstance(text, str) or not is_style(style) or not _is_count(turn) or turn < 1:
             _refuse("it has no text, style or turn")
         if budget is not None and not _is_count(budget):
-            _refuse("its budget is no number")
+            _refuse("its budget is not a number")
         return cls(
             text=text,
             tokens=count_tokens(text),
@@ -121,7 +121,7 @@ def _ids(data: Mapping[str, object], name: str) -> Any:
 
 def _count(data: Mapping[str, object], name: str) -> Any:
     value = data.get(name, 0)
-    return value if _is_count(value) else _refuse(f"its {name} is no number")
+    return value if _is_count(value) else _refuse(f"its {name} is not a number")
 
 
 def _is_count(value: object) -> TypeGuard[int]:

@@ -41,7 +41,7 @@ class IndexOptions:
     were added since (absent: those that `previous` does not have). An index of another style is not continued.
 
     Style `section` shows `roots`, the folders that were scanned, relative to `project_root` where they are below it, and with
-    `show_empty` says `Found: (none)` instead of nothing. Style `xml-index` tells of the tool `bash` where the model has a
+    `show_empty` says `Found: (none)` instead of nothing. Style `xml-index` mentions the tool `bash` where the model has a
     `workspace`, and of `run_skill` where it has none.
 
     A style that is none of the six is looked for among the styles of `extensions`.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from skillyard.lazy_exports import lazy_exports
 from skillyard.registry.candidate import Scanner, ScannerFinding
-from skillyard.registry.install_pipeline import InstallRefusal, SkillInspection
 from skillyard.registry.package_cache import skill_with_content, version_skill, version_with_content
 from skillyard.registry.powers import PowerChange, Powers, SkillComparison, compare_skills, read_powers
 from skillyard.registry.project_lock import LOCK_FILE, LockEntry, LockState, ProjectLock
@@ -25,6 +24,7 @@ from skillyard.registry.registry_values import (
     InstalledSkill,
     InstallLog,
     InstallOptions,
+    InstallRefusal,
     InstallReport,
     Operation,
     OperationResult,
@@ -37,6 +37,7 @@ from skillyard.registry.registry_values import (
     check_edits,
 )
 from skillyard.registry.requirements import DependencyTree, Need, locked_versions
+from skillyard.registry.skill_inspection import SkillInspection
 from skillyard.registry.source_fetcher import GitFetcher, SourceFetcher
 from skillyard.registry.version_files import BackfillReport, KeptLinkState
 from skillyard.registry.version_store import new_operation_id, subscribe_operations

@@ -311,6 +311,21 @@ def check_candidate(candidate: Candidate, folder_name: str, signers: SignerPolic
 
     Raises:
         SignatureInvalid, SignatureMissing, SignerRefused: as `SignerPolicy.signed`.
+        InvalidSkill: as `require_valid`.
+    """
+    require_valid(candidate, folder_name)
+    warnings = tuple(
+        f"SKILL.md:{diagnostic.line}: {diagnostic.message}"
+        for diagnostic in candidate.document.diagnostics
+        if diagnostic.severity != "info"
+    )
+    return signers.signed(replace(candidate, warnings=(*candidate.warnings, *warnings)))
+
+
+def require_valid(candidate: Candidate, folder_name: str) -> None:
+    """Return when a candidate has what every skill must have.
+
+    Raises:
         InvalidSkill: its SKILL.md lacks a name or a description, or cannot be read.
     """
     document = candidate.document
@@ -324,12 +339,6 @@ def check_candidate(candidate: Candidate, folder_name: str, signers: SignerPolic
             hint=hint,
             diagnostics=[diagnostic.to_dict() for diagnostic in document.diagnostics],
         )
-    warnings = tuple(
-        f"SKILL.md:{diagnostic.line}: {diagnostic.message}"
-        for diagnostic in document.diagnostics
-        if diagnostic.severity != "info"
-    )
-    return signers.signed(replace(candidate, warnings=(*candidate.warnings, *warnings)))
 
 
 _SUFFIXES: Final = (".tar.gz", ".tgz", ".tar", ".zip", ".skill", ".git")
@@ -344,7 +353,8 @@ class InstallRequest:
     `activate` a version is put beside the current one, as if it had been installed at the moment `installed_at`. With `new`
     none may be installed already. `operation_id` was made by `new_operation_id`. `required_by` are the skills, by id, that
     are only dependencies according to a lock. `edit_of` is the digest of which the current version is an edit that stays: what
-    the source has is only compared. The others are as in `InstallOptions`.
+    the source has is only compared. With `skip_refused` skills that cannot be installed from anywhere are left out, unless none
+    is left. The others are as in `InstallOptions`.
     """
 
     source: Source
@@ -367,6 +377,7 @@ class InstallRequest:
     dependencies: bool = True
     required_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     edit_of: str = ""
+    skip_refused: bool = False
 
 
 def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallRequest) -> list[tuple[Candidate, str]]:

@@ -332,7 +332,7 @@ class DependencyFinder:
         return added, resolution.problems
 
     def preview(self, asked: AskedFrom) -> DependencyPreview:
-        """What an installation of the candidates would bring along, said of the first of them."""
+        """What would be installed with the candidates, reported for the first of them."""
         first = frozenset((asked.candidates[0].skill_id,))
         try:
             added, problems = self.bring(asked)

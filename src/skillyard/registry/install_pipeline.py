@@ -1,4 +1,4 @@
-"""Installing step by step (fetch, measure, check, scan, consent, record, activate), and inspecting a source without installing.
+"""Installing step by step (fetch, measure, check, scan, consent, record, activate).
 
 Until the link `current` is switched, the current version is not touched. Whatever fails before leaves the old version as it
 was, and what was begun is cleaned up at once, or by the next operation.
@@ -7,24 +7,21 @@ was, and what was begun is cleaned up at once, or by the next operation.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from skillyard.catalog.skill_files import kept_links
 from skillyard.environments import Requirements
-from skillyard.errors import ArchiveRefused, FileProblem, SkillyardError
+from skillyard.errors import ArchiveRefused, FileProblem, InvalidSkill, SkillyardError
 from skillyard.interop.agent_plugins import skills_of_package
 from skillyard.packages import (
-    FolderDifference,
     FoundSkill,
-    Origin,
     PackageLimits,
     Source,
     Store,
     choose_skills,
-    compare_trees,
     find_skills,
     tree_digest,
     without_secrets,
@@ -36,29 +33,25 @@ from skillyard.registry.candidate import (
     Scanner,
     SignerPolicy,
     check_candidate,
-    read_candidate,
+    require_valid,
     select_candidates,
-    source_folder_name,
     staged_candidate,
 )
-from skillyard.registry.dependencies import AskedFrom, DependencyFinder, DependencyPreview
-from skillyard.registry.powers import installed_powers
+from skillyard.registry.dependencies import AskedFrom, DependencyFinder
 from skillyard.registry.registry_values import (
-    DependencyInstall,
     Fetcher,
+    InstallRefusal,
     InstallReport,
     OperationResult,
     ResultStatus,
     deprecated_version,
 )
-from skillyard.registry.requirements import without_skills
 from skillyard.registry.source_host_policy import KEPT_KINDS
 from skillyard.registry.upgrade_checks import (
     FindingPolicy,
     accept_replacements,
     beside_edit,
     consent_required,
-    current_power_change,
     find_replacements,
     judged_by_publisher,
     power_change,
@@ -81,12 +74,8 @@ from skillyard.registry.version_files import (
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
-    from skillyard.catalog.skill_files import SkillFile
-    from skillyard.document import Diagnostic
-    from skillyard.interop import ClientCompatibility
-    from skillyard.registry.powers import PowerChange, Powers
     from skillyard.registry.registry_records import RegistryRecords
-    from skillyard.registry.registry_values import SkillVersion
+    from skillyard.registry.registry_values import FetchedTree
     from skillyard.registry.source_host_policy import LinkFetcher
     from skillyard.registry.version_store import OpenLog, Operations, RunningOperation, VersionStore
 
@@ -124,22 +113,19 @@ class InstallPipeline:
                 operation.id, request.operation, source=shown_source(request.source), progress=request.progress
             )
             with settling(operation, self.versions, self.records):
-                results = self._install(operation, log, request)
-        return InstallReport(operation.id, results)
+                refused: list[InstallRefusal] = []
+                results = self._install(operation, log, request, refused)
+        return InstallReport(operation.id, results, tuple(refused))
 
-    def _install(self, operation: RunningOperation, log: OpenLog, request: InstallRequest) -> tuple[OperationResult, ...]:
+    def _install(
+        self, operation: RunningOperation, log: OpenLog, request: InstallRequest, refused: list[InstallRefusal]
+    ) -> tuple[OperationResult, ...]:
         with log.step("download", 30):
             fetched = self.fetcher.fetch(request.source, operation.folder)
             offered, passed_over = skills_of_package(Path(fetched.tree), find_skills(fetched.tree))
             skills = choose_skills(offered, () if fetched.chosen else request.names)
         with log.step("checksum", 50):
-            pairs = []
-            for skill in skills:
-                try:
-                    pairs.append(staged_candidate(skill, fetched, operation.folder, self.limits, request.source))
-                except (ArchiveRefused, FileProblem) as error:
-                    raise _named_refusal(error, skill, skills) from None
-            pairs = select_candidates(pairs, request)
+            pairs = select_candidates(self._staged(operation, skills, fetched, request, refused), request)
         if request.dependencies and self.dependencies is not None:
             had = ([candidate for candidate, _ in pairs], request.source, fetched, offered, operation.folder, self.limits)
             pairs = self._with_dependencies(self.dependencies, log, pairs, AskedFrom(*had))
@@ -159,7 +145,7 @@ class InstallPipeline:
             candidates[:1] = [replace(one, warnings=(*one.warnings, *passed_over)) for one in candidates[:1]]
         if self.scanner is not None:
             with log.step("scan", 65):
-                candidates = [replace(one, findings=_findings(self, self.scanner, one)) for one in candidates]
+                candidates = [replace(one, findings=candidate_findings(self, self.scanner, one)) for one in candidates]
                 candidates = refuse_grave_findings(self.records.read, candidates, self.finding_policy, request.accept)
         if self.links is None:
             candidates = [self.with_links(candidate) for candidate in candidates]
@@ -178,6 +164,34 @@ class InstallPipeline:
         return tuple(  # what one lacked may have come with another
             replace(one, unmet=self.unmet(name, needs[name])) if (one := results[name]).unmet else one for name in needs
         )
+
+    def _staged(
+        self,
+        operation: RunningOperation,
+        skills: Sequence[FoundSkill],
+        fetched: FetchedTree,
+        request: InstallRequest,
+        refused: list[InstallRefusal],
+    ) -> list[tuple[Candidate, str]]:
+        """The candidates; what is left out goes to `refused`.
+
+        Raises:
+            ArchiveRefused, FileProblem: as `staged_candidate`.
+            InvalidSkill: of every skill, where those that cannot be installed are left out.
+        """
+        pairs: list[tuple[Candidate, str]] = []
+        for skill in skills:
+            try:
+                candidate, folder = staged_candidate(skill, fetched, operation.folder, self.limits, request.source)
+                if request.skip_refused:
+                    require_valid(candidate, folder)
+            except (ArchiveRefused, FileProblem, InvalidSkill) as error:
+                if not request.skip_refused or len(refused) + 1 == len(skills):
+                    raise named_refusal(error, skill, skills) from None
+                refused.append(InstallRefusal.of(named_refusal(error, skill, ())))
+            else:
+                pairs.append((candidate, folder))
+        return pairs
 
     def _with_dependencies(
         self,
@@ -389,7 +403,7 @@ def _with_address_warning(candidate: Candidate, source: Source) -> Candidate:
 _NAMED: Final = 3
 
 
-def _named_refusal(error: SkillyardError, refused: FoundSkill, skills: Sequence[FoundSkill]) -> SkillyardError:
+def named_refusal(error: SkillyardError, refused: FoundSkill, skills: Sequence[FoundSkill]) -> SkillyardError:
     """The refusal of one skill, which says of several which one it is, and how the others are installed without it."""
     if refused.path == ".":
         return error
@@ -401,194 +415,7 @@ def _named_refusal(error: SkillyardError, refused: FoundSkill, skills: Sequence[
     return type(error)(f"{single_line(refused.path)}: {error.message}", hint=hint or None, **details)
 
 
-def _findings(pipeline: InstallPipeline, scanner: Scanner, candidate: Candidate) -> tuple[Mapping[str, object], ...]:
+def candidate_findings(pipeline: InstallPipeline, scanner: Scanner, candidate: Candidate) -> tuple[Mapping[str, object], ...]:
+    """The findings of the scanner in a candidate, with what its publisher says of them."""
     found = tuple(finding.to_dict() for finding in scanner(candidate.tree))
     return judged_by_publisher(pipeline.records.read, candidate, found)
-
-
-@dataclass(frozen=True, slots=True)
-class InstallRefusal:
-    """Why an installation would be refused."""
-
-    code: str
-    message: str
-    hint: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SkillInspection:
-    """One skill of a source, as it would be installed.
-
-    `refusals` would stop it; `findings` of the scanner are advice, but for those that are a refusal; `unmet` is what this
-    machine lacks. `clients` are those that can load it. `installed` is the current version, `difference` what would become of
-    its files, `powers_before` what it may do, and `change` what the new one may do beyond that: it needs consent.
-    """
-
-    skill_id: str
-    name: str
-    description: str
-    declared_version: str | None
-    digest: str
-    size_bytes: int
-    front_matter: Mapping[str, object]
-    skill_md: str
-    files: tuple[SkillFile, ...]
-    inventory: Mapping[str, object]
-    powers: Powers
-    diagnostics: tuple[Diagnostic, ...]
-    refusals: tuple[InstallRefusal, ...]
-    findings: tuple[Mapping[str, object], ...]
-    clients: tuple[ClientCompatibility, ...]
-    unmet: tuple[str, ...]
-    warnings: tuple[str, ...]
-    signer: str | None
-    installed: SkillVersion | None
-    powers_before: Powers | None
-    difference: FolderDifference | None
-    change: PowerChange | None
-    changed_links: tuple[str, ...] = ()
-    """The addresses that it tells to fetch and where now stands something else than what is kept."""
-    dependencies: tuple[DependencyInstall, ...] = ()
-    """Dependencies that would be installed, with the first skill of a source; the `warnings` have a sentence for each."""
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether exactly this content is current already."""
-        return self.installed is not None and self.installed.digest == self.digest and not self.changed_links
-
-
-def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[SkillInspection, ...]:
-    """Every skill of the source that is ordered; it is fetched into a folder that is deleted afterwards.
-
-    Raises:
-        InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
-    """
-    with pipeline.operations.begin() as operation:
-        operation.settled = True  # it opens no log: what is left is only to be deleted
-        fetched = pipeline.fetcher.fetch(request.source, operation.folder)
-        offered, _ = skills_of_package(Path(fetched.tree), find_skills(fetched.tree))
-        skills = choose_skills(offered, () if fetched.chosen else request.names)
-        inspected: list[SkillInspection] = []
-        candidates: list[Candidate] = []
-        for skill in skills:
-            folder = source_folder_name(skill.path, request.source)
-            try:
-                candidate, _ = staged_candidate(skill, fetched, operation.folder, pipeline.limits, request.source)
-            except (ArchiveRefused, FileProblem) as error:
-                refusal = _named_refusal(error, skill, ())
-                inspected.append(_inspect_refused(pipeline, skill, fetched.origin, refusal, request))
-            else:
-                candidates.append(candidate)
-                inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
-        if pipeline.dependencies is None or not request.dependencies or not candidates:
-            return tuple(inspected)
-        asked = AskedFrom(candidates, request.source, fetched, offered, operation.folder, pipeline.limits)
-        found = pipeline.dependencies.preview(asked)
-        there = {*(one.skill_id for one in candidates), *(one.skill_id for one in found.installs)}
-        lacking = {one.skill_id: pipeline.unmet(one.skill_id, without_skills(one.requirements, there)) for one in candidates}
-        return tuple(_with_dependencies(one, found, lacking.get(one.skill_id, one.unmet)) for one in inspected)
-
-
-def _with_dependencies(one: SkillInspection, found: DependencyPreview, unmet: tuple[str, ...]) -> SkillInspection:
-    """The inspection, with the dependencies of the skill and what it lacks then, or why its requirements are a refusal."""
-    one = replace(one, unmet=unmet)
-    if found.refusal is not None and one.skill_id in found.asking:
-        refusal = InstallRefusal(found.refusal.code, found.refusal.message, found.refusal.hint)
-        return replace(one, refusals=(*one.refusals, refusal))
-    if one.skill_id not in found.asking:
-        return one
-    said = tuple(each.sentence for each in found.installs)
-    return replace(one, dependencies=found.installs, warnings=(*one.warnings, *said, *found.problems))
-
-
-def _inspect_refused(
-    pipeline: InstallPipeline, skill: FoundSkill, origin: Origin, error: SkillyardError, request: InstallRequest
-) -> SkillInspection:
-    """A skill that cannot even be staged, as far as it can be read where it is."""
-    folder = source_folder_name(skill.path, request.source)
-    refusal = InstallRefusal(error.code, error.message, error.hint)
-    try:
-        candidate = read_candidate(skill.directory, origin, folder_name=folder)
-    except FileProblem:
-        candidate = read_candidate(skill.directory, origin, folder_name=folder, readable=False)
-    return _inspect_candidate(pipeline, candidate, folder, request, refused=refusal)
-
-
-def _inspect_candidate(
-    pipeline: InstallPipeline,
-    candidate: Candidate,
-    folder: str,
-    request: InstallRequest,
-    *,
-    refused: InstallRefusal | None = None,
-) -> SkillInspection:
-    """What is known of a candidate; one that is `refused` already is not compared with what is installed."""
-    from skillyard.catalog.skill_files import list_files
-    from skillyard.interop import check_clients
-
-    if pipeline.scanner is not None:
-        candidate = replace(candidate, findings=_findings(pipeline, pipeline.scanner, candidate))
-    candidate, refusals = (candidate, (refused,)) if refused else _check_refusals(pipeline, candidate, folder, request)
-    document = candidate.document
-    installed = next((version for version in pipeline.records.read.versions(candidate.skill_id) if version.current), None)
-    if not refusals and (reasons := pipeline.waits(candidate)):
-        candidate = replace(candidate, warnings=(*candidate.warnings, f"it will wait for approval ({'; '.join(reasons)})"))
-    before = pipeline.versions.path(candidate.skill_id, installed.version) if installed else None
-    before = before if before is not None and before.is_dir() and not refused else None
-    if before is not None:
-        candidate = pipeline.with_links(candidate)
-    tree = candidate.tree
-    return SkillInspection(
-        skill_id=candidate.skill_id,
-        name=candidate.name,
-        description=document.metadata.description,
-        declared_version=document.metadata.version,
-        digest=candidate.digest,
-        size_bytes=candidate.size,
-        front_matter=document.public_front_matter,
-        skill_md=document.text,
-        files=list_files(tree.as_posix()),
-        inventory=candidate.inventory,
-        powers=candidate.powers,
-        diagnostics=document.diagnostics,
-        refusals=refusals,
-        findings=candidate.findings,
-        clients=() if refused else check_clients(tree, name=folder or candidate.skill_id),
-        unmet=pipeline.unmet(candidate.skill_id, candidate.requirements),
-        warnings=candidate.warnings,
-        signer=candidate.signer,
-        installed=installed,
-        powers_before=installed_powers(before) if before else None,
-        difference=compare_trees(before, tree) if before else None,
-        change=None if refused else current_power_change(pipeline.versions, candidate),
-        changed_links=pipeline.changed_links(candidate) if before else (),
-    )
-
-
-def _check_refusals(
-    pipeline: InstallPipeline, candidate: Candidate, folder: str, request: InstallRequest
-) -> tuple[Candidate, tuple[InstallRefusal, ...]]:
-    """The candidate with what its check adds, and why an installation would refuse it; consent is another matter."""
-    refusals: list[InstallRefusal] = []
-    with _noting(refusals):
-        candidate = check_candidate(candidate, folder, pipeline.signers)
-    with _noting(refusals):
-        pipeline.records.require_owner(candidate.skill_id)
-    with _noting(refusals):
-        refuse_yanked(pipeline.records, candidate, request)
-    with _noting(refusals):
-        refuse_taken_version(pipeline.records, candidate, request)
-    for change in find_replacements(pipeline.versions, pipeline.records, candidate, request):
-        with _noting(refusals):
-            refuse_replacements([change], accept_signer=False, accept_source=False)
-    with _noting(refusals):
-        refuse_grave_findings(pipeline.records.read, [candidate], pipeline.finding_policy, ())
-    return candidate, tuple(refusals)
-
-
-@contextlib.contextmanager
-def _noting(refusals: list[InstallRefusal]) -> Iterator[None]:
-    try:
-        yield
-    except SkillyardError as error:
-        refusals.append(InstallRefusal(error.code, error.message, error.hint))

@@ -150,7 +150,7 @@ class OciFetcher:
         layers = [_BlobEntry.read(one, where) for one in _list_of(found.value, "layers", where, most=_MOST_LAYERS)]
         if found.media_type not in MANIFEST_TYPES or not layers:
             raise InvalidSource(
-                f"{where} has no layer: it is no artifact with a skill", hint="check the repository and the tag"
+                f"{where} has no layer: it is not an artifact with a skill", hint="check the repository and the tag"
             )
         if (size := sum(layer.size for layer in layers)) > self.limits.archive:
             raise ArchiveTooLarge(
@@ -238,7 +238,7 @@ def _listed(found: FoundManifest, where: str) -> list[_BlobEntry]:
 def _list_of(value: Mapping[str, object], name: str, where: str, *, most: int) -> list[object]:
     entries = value.get(name)
     if not isinstance(entries, list):
-        raise InvalidSource(f"{where} has no list of {name}", hint="it is no manifest that can be installed")
+        raise InvalidSource(f"{where} has no list of {name}", hint="it is not a manifest that can be installed")
     if len(entries) > most:
         raise TooManyFiles(
             f"{where} lists {len(entries):,} {name}, over {most}", hint="install its parts one by one", limit=most

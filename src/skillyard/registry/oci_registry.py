@@ -128,7 +128,7 @@ class OciRepository:
                 raise
             raise ArchiveTooLarge(
                 f"the manifest {reference} of {self.shown} is over {limit_words(_LARGEST_MANIFEST)}",
-                hint="it is no manifest of a skill",
+                hint="it is not a manifest of a skill",
                 limit=_LARGEST_MANIFEST,
             ) from None
         if answer.status == 404:

@@ -167,7 +167,7 @@ class PowerChange(WireForm, also=("consent",)):
 
 @dataclass(frozen=True, slots=True)
 class SkillComparison:
-    """What became of a skill: its files, what it may do, and what it did when it was watched.
+    """The difference between two versions of a skill: its files, what it may do, and what it did when it was watched.
 
     `widened` and `narrowed` have a sentence for each power that came or went; they are None where a SKILL.md cannot be read.
     `came` and `went` are effects; None unless both were watched (`scan --run`) on this machine with these very bytes.
@@ -346,7 +346,7 @@ def _lacking(name: str, wanted: Iterable[str], there: Iterable[str] = ()) -> tup
 
         return (HostSet.read(wanted) - HostSet.read(there)).entries()
     items, known = set(wanted), set(there)
-    if name == "fetches":  # an address with whatever stands there allows all that it does with one content
+    if name == "fetches":  # an address with any content allows all that it does with one content
         known |= {link for link in items if PINNED in link and link.partition(PINNED)[0] in items | known}
     if name == "tools":  # `Bash` allows all that `Bash(git:*)` does
         known |= {tool for tool in items if "(" in tool and tool.partition("(")[0] in items | known}

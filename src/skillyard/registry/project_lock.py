@@ -87,7 +87,7 @@ class LockState:
     requires: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
-        """The state with the fields of its entry, except the files; empty lists are absent."""
+        """The state with the fields of its entry, without the digests of its files, which may be thousands."""
         files = {"changed_files": self.changed_files, "missing_files": self.missing_files, "extra_files": self.extra_files}
         files |= {"unmet": self.requires}
         locked = {name: value for name, value in self.entry.to_dict().items() if name != "files"}
@@ -345,7 +345,7 @@ def _entry_of(result: OperationResult, tree: Path | None) -> LockEntry | None:
 
 def _texts(name: str, key: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"`{key}` of {name} is no list of texts")
+        raise ValueError(f"`{key}` of {name} is not a list of texts")
     return tuple(value)
 
 

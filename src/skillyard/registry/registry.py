@@ -34,8 +34,6 @@ from skillyard.registry.installed_skills import (
     RegistryStorage,
     VersionApprovals,
     VersionManager,
-    compared_update,
-    with_notice,
 )
 from skillyard.registry.registry_values import (
     PINNED,
@@ -66,10 +64,10 @@ from skillyard.registry.version_store import CURRENT
 if TYPE_CHECKING:
     from skillyard.catalog import SkillCatalog
     from skillyard.registry.candidate import Scanner
-    from skillyard.registry.install_pipeline import SkillInspection
     from skillyard.registry.mirror_locations import MirrorSource
     from skillyard.registry.registry_records import Popularity, RegistryRecords, SkillOwners, VersionTags
     from skillyard.registry.registry_values import SkillVersion
+    from skillyard.registry.skill_inspection import SkillInspection
     from skillyard.registry.version_files import BackfillReport, KeptLinkState
 
 
@@ -79,7 +77,7 @@ class Registry:
     Its own methods install, switch and uninstall. Its parts: `installed` reads skills, versions and history;
     `versions` deprecates, yanks, discards and prunes single versions; `approvals` are of versions that wait for a person;
     `tags` and `popularity` are what people add to skills; `links` are the skills in the folders of coding agents, which
-    `agent_folders` brings along with every change; `storage` has the files, the running operations and the records.
+    `agent_folders` updates with every change; `storage` has the files, the running operations and the records.
 
     `servers` are the names of registered MCP servers, which skills may require. `scanner` checks every skill before it is
     installed. `keep` versions of a skill stay on the disk; with a `store` the package of each is kept there, and an older one
@@ -215,6 +213,7 @@ class Registry:
         new: bool = False,
         installed_at: datetime | None = None,
         operation_id: str | None = None,
+        skip_refused: bool = False,
         **options: Unpack[InstallOptions],
     ) -> InstallReport:
         """Install the skills of a source: all of them, or those named in `skills` by name, id or path.
@@ -223,7 +222,8 @@ class Registry:
         Without `activate` a new version of an installed skill is only kept: `rollback` makes it current. `installed_at` is
         when such a version was installed elsewhere: it is ordered among the others by that. With `new` only skills that
         are not installed yet are: of two who install one at the same moment, the second is refused. `operation_id`, from
-        `new_operation_id`, lets a caller follow it while it runs. The rest is in `InstallOptions`.
+        `new_operation_id`, lets a caller follow it while it runs. With `skip_refused` a skill that cannot be installed (too
+        large, no valid SKILL.md) does not stop the others: the report names it. The rest is in `InstallOptions`.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -246,6 +246,7 @@ class Registry:
             new=new,
             installed_at=installed_at and min(installed_at, datetime.now(UTC)),
             operation_id=operation_id,
+            skip_refused=skip_refused,
             **options,
         )
         return self._followed(self._pipeline().install(request))
@@ -260,7 +261,7 @@ class Registry:
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.
         """
-        from skillyard.registry.install_pipeline import inspect_source
+        from skillyard.registry.skill_inspection import inspect_source
 
         return inspect_source(
             self._pipeline(), InstallRequest(resolve(source, names=skills), tuple(skills), dependencies=dependencies)
@@ -306,6 +307,8 @@ class Registry:
         Raises:
             SkillNotFound: it is not installed.
         """
+        from skillyard.registry.skill_inspection import with_notice
+
         current = self.installed.current(name)
         return with_notice(self._pending_update(current), current, self._mirror_of(current))
 
@@ -319,6 +322,8 @@ class Registry:
             return PendingUpdate(skill_id, "pinned", version, declared, reason=error.message)
         except SkillyardError as error:
             return PendingUpdate(skill_id, "unknown", version, declared, reason=error.message)
+        from skillyard.registry.skill_inspection import compared_update
+
         found = next((one for one in inspected if one.skill_id == skill_id), None)
         return compared_update(current, found, recorded)
 

@@ -150,17 +150,21 @@ def push_all(
     return tuple(pushed)
 
 
+def _history_names(history: Sequence[tuple[str, MirroredVersion]]) -> list[str]:
+    return [f"{skill_id}@{version.version}" for skill_id, version in history]
+
+
+def _marked_names(marks: Sequence[tuple[SkillVersion, MirroredVersion]]) -> list[str]:
+    return [f"{version.skill_id}@{version.version}" for version, _ in marks]
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorImportPlan(WireForm, also=("same",)):
     """What a registry lacks of a mirror: ids whose current version differs here, versions of the history, and marks."""
 
     serve: tuple[str, ...]
-    history: tuple[tuple[str, MirroredVersion], ...] = field(
-        metadata=wire(write=lambda history: [f"{skill_id}@{version.version}" for skill_id, version in history])
-    )
-    marks: tuple[tuple[SkillVersion, MirroredVersion], ...] = field(
-        metadata=wire(write=lambda marks: [f"{version.skill_id}@{version.version}" for version, _ in marks])
-    )
+    history: tuple[tuple[str, MirroredVersion], ...] = field(metadata=wire(write=_history_names))
+    marks: tuple[tuple[SkillVersion, MirroredVersion], ...] = field(metadata=wire(write=_marked_names))
 
     @property
     def same(self) -> bool:

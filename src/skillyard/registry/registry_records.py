@@ -109,9 +109,9 @@ class OperationLogs:
                 self.audit(connection, row["operation"], subject, "failed", {"code": code})
 
     def end(self, log: OpenLog, skill_id: str, version: str | None, message: str) -> None:
-        """End a log as a success that changed nothing."""
+        """End a log as a success that changed nothing; the audit log is of changes."""
         with self.database.write() as connection:
-            self.end_within(connection, log, skill_id, version, log.operation, message)
+            _end(connection, log, skill_id, version, message)
 
     def end_interrupted(self, operation_id: str, skill_id: str) -> None:
         """End the open logs of a skill whose operation was cut off after its last decisive step."""
@@ -131,8 +131,7 @@ class OperationLogs:
     ) -> None:
         """End a log, if there is one, as a success in the transaction of the change itself, and record who made the change."""
         if log is not None:
-            values = {"status": "success", "step": "done", "progress": 100, "skill_id": skill_id, "version": version}
-            connection.execute(_open_log(log.id).values(**values, message=message or None, **log.ending()))
+            _end(connection, log, skill_id, version, message)
         subject = f"{skill_id}@{version}" if version else skill_id
         self.audit(connection, action, subject, "success", {"message": message} if message else None)
 
@@ -142,6 +141,11 @@ class OperationLogs:
         """Record who made a change, in its transaction."""
         publish_operation(action, outcome)
         record_audit(connection, action, subject, outcome, details, fallback=self._actor)
+
+
+def _end(connection: Connection, log: OpenLog, skill_id: str, version: str | None, message: str) -> None:
+    values = {"status": "success", "step": "done", "progress": 100, "skill_id": skill_id, "version": version}
+    connection.execute(_open_log(log.id).values(**values, message=message or None, **log.ending()))
 
 
 def _open_log(log_id: str) -> Any:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
-from skillyard.errors import InvalidInput
+from skillyard.errors import InvalidInput, SkillyardError
 from skillyard.packages import Origin, Source
 from skillyard.registry.powers import PowerChange, Powers
 from skillyard.text import single_line
@@ -185,7 +185,7 @@ class SkillVersion(WireForm, times="full"):
 
 @dataclass(frozen=True, slots=True)
 class VersionApproval(WireForm, times="full"):
-    """What became of the approval of one content of a skill: it waits, has it, or lost it.
+    """The approval of one content of a skill: requested, given or withdrawn.
 
     `reasons` say why it needs one. `asked_by` installed or published it: the name of a key when `asked_by_member`, else the
     user of the machine. `decided_by` approved or withdrew it, for the `reason`.
@@ -296,12 +296,12 @@ class ListedApproval(WireForm, times="full"):
 
 
 ResultStatus = Literal["installed", "updated", "unchanged", "kept", "waiting", "rolled back", "uninstalled"]
-"""What became of a skill; one that is `waiting` was installed and becomes current when its version is approved."""
+"""The result for a skill; one that is `waiting` was installed and becomes current when its version is approved."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationResult(WireForm, also=("power_sentences",)):
-    """What became of one skill of an operation.
+    """The result of an operation for one skill.
 
     `unmet` are requirements this machine lacks, `findings` the findings of a scanner, as plain data. `required_by` says of a
     skill that nobody named why it was installed.
@@ -331,11 +331,26 @@ class OperationResult(WireForm, also=("power_sentences",)):
 
 
 @dataclass(frozen=True, slots=True)
+class InstallRefusal(WireForm):
+    """Why an installation would be, or was, refused."""
+
+    code: str
+    message: str
+    hint: str | None
+
+    @classmethod
+    def of(cls, error: SkillyardError) -> InstallRefusal:
+        """What was raised."""
+        return cls(error.code, error.message, error.hint)
+
+
+@dataclass(frozen=True, slots=True)
 class InstallReport(WireForm):
-    """What became of every skill of an operation."""
+    """The result of each skill of an operation; `refused` are those of its source that were left out, where that was wanted."""
 
     operation_id: str
     results: tuple[OperationResult, ...]
+    refused: tuple[InstallRefusal, ...] = ()
 
 
 EditValue = str | tuple[str, ...] | None

@@ -104,7 +104,7 @@ class Logins:
         try:
             shape = read_json(data.decode())
             if not isinstance(shape, dict):
-                raise ValueError("it is no object")
+                raise ValueError("it is not an object")
             entries = [(server_address(server), _entry(value)) for server, value in shape.items()]
         except (ValueError, InvalidInput) as error:
             raise InvalidConfiguration(
@@ -156,7 +156,7 @@ def _entry(value: object) -> tuple[str, str, str]:
 def check_key(key: str) -> str:
     """The key, when it can be sent. Raises InvalidInput: it is no word; the message does not repeat it."""
     if len(key) > _LONGEST_KEY or not key.isascii() or any(not letter.isprintable() or letter.isspace() for letter in key):
-        raise InvalidInput("that is no key: a key is one word, as `sky_…`", hint="copy it whole, without blanks")
+        raise InvalidInput("that is not a key: a key is one word, as `sky_…`", hint="copy it whole, without blanks")
     return key
 
 
@@ -232,7 +232,7 @@ _NOTES: Final = 3800  # characters that a server takes with a version are 4,000
 
 
 def _fate(version: Mapping[str, object]) -> str:
-    """What became of a version that a server does not give out."""
+    """Why a server does not give out a version."""
     if version.get("approval") == "waiting":
         return "waits for approval"
     if version.get("yanked") is not True:

@@ -127,10 +127,10 @@ class SkillsLock:
         if not isinstance(value, dict):
             raise ValueError("its content is not an object")
         if not isinstance(value["computedHash"], str) or not _HASH.fullmatch(value["computedHash"]):
-            raise ValueError("`computedHash` is no SHA-256 of 64 hex digits: somebody has changed it")
+            raise ValueError("`computedHash` is not a SHA-256 of 64 hex digits: somebody has changed it")
         fields = {key: value.get(key) or "" for key in ("source", "sourceUrl", "sourceType", "skillPath", "ref")}
         if wrong := [key for key, text in fields.items() if not isinstance(text, str)]:
-            raise ValueError(f"`{wrong[0]}` is no text")
+            raise ValueError(f"`{wrong[0]}` is not text")
         return ForeignEntry(name, slug(name), self._source(name, **fields), value["computedHash"])
 
     def _source(self, name: str, source: str, sourceUrl: str, sourceType: str, skillPath: str, ref: str) -> Source:  # noqa: N803
@@ -156,7 +156,7 @@ class SkillsLock:
             address = f"{address}#{ref}" if ref else address
         found = resolve(address)
         if found.kind in ("folder", "archive"):
-            raise ValueError(f"`source` is no address, and `sourceType` {sourceType!r} is not `local`")
+            raise ValueError(f"`source` is not an address, and `sourceType` {sourceType!r} is not `local`")
         return replace(found, path=path or found.path)
 
     def _source_fields(self, origin: Mapping[str, str]) -> dict[str, str] | None:

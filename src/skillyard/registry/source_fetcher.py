@@ -27,7 +27,7 @@ from skillyard.registry.source_host_policy import address_of_owner, among_shared
 if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorSource
     from skillyard.registry.remote_server import Logins
-    from skillyard.registry.skill_indexes import ListedResource
+    from skillyard.registry.resource_catalogs import ListedResource
 
 _TIMEOUT_S: Final = 120
 _LIMITS: Final = PackageLimits(total=512 * 1024 * 1024, entries=20_000)
@@ -339,7 +339,8 @@ class SourceFetcher:
 
     def _indexed(self, source: Source, into: Path) -> FetchedTree:
         """The skills of a site: of its index, or where it has none of its ARD catalog."""
-        from skillyard.registry.skill_indexes import catalog_address, fetch_index, fetch_resources, read_resources
+        from skillyard.registry.resource_catalogs import catalog_address, fetch_resources, read_resources
+        from skillyard.registry.skill_indexes import fetch_index
 
         try:
             tree, origin = fetch_index(source, _new_folder(into), self._download, self.limits)
@@ -364,7 +365,7 @@ class SourceFetcher:
             InvalidSource: it is no such catalog, or offers no search.
             NetworkRefused, NetworkFailed: it cannot be reached.
         """
-        from skillyard.registry.skill_indexes import search_resources
+        from skillyard.registry.resource_catalogs import search_resources
 
         return search_resources(address, text, limit, self._download, self._post)
 
@@ -413,7 +414,7 @@ class SourceFetcher:
 
     def _downloaded(self, source: Source, into: Path, *, lists: bool = True) -> FetchedTree:
         from skillyard.packages import sniff
-        from skillyard.registry.skill_indexes import fetch_listed
+        from skillyard.registry.resource_catalogs import fetch_listed
 
         passed: list[str] = []
         data = self._download(source.address, self.limits.archive, passed)

@@ -211,7 +211,9 @@ def joined_address(url: str, target: str) -> str:
         joined = urljoin(url, target)
         read_destination(joined)
     except (ValueError, InvalidInput):
-        raise InvalidSource(f"{urlsplit(url).netloc} leads to {target[:200]!r}, which is no address", hint="check it") from None
+        raise InvalidSource(
+            f"{urlsplit(url).netloc} leads to {target[:200]!r}, which is not an address", hint="check it"
+        ) from None
     return joined
 
 

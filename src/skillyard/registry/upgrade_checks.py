@@ -471,7 +471,7 @@ def edited_version(version: SkillVersion, recorded: Sequence[SkillVersion]) -> S
 
 
 def beside_edit(versions: VersionStore, candidate: Candidate, request: InstallRequest) -> tuple[Candidate, ResultStatus, str]:
-    """What becomes of a candidate where the current version is an adopted edit that stays: with a warning if they diverged."""
+    """The candidate, with a warning if it diverged from an adopted edit that stays the current version."""
     current = versions.current(candidate.skill_id) or ""
     if candidate.digest in (request.edit_of, tree_digest(versions.path(candidate.skill_id, current))):
         return candidate, "unchanged", current

@@ -29,9 +29,9 @@ from skillyard.sandbox.policy import (
     lowered_ceiling,
     narrowing_warnings,
     prewarm_count,
+    redact,
 )
 from skillyard.sandbox.process_launch import can_reach
-from skillyard.sandbox.run_environment import redact
 from skillyard.sandbox.run_output import StreamListener, listen_to_output
 from skillyard.sandbox.runtimes import can_start, interpreter_for, on_trusted_path, strips_types
 

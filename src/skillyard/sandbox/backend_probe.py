@@ -22,8 +22,7 @@ from skillyard._version import __version__
 from skillyard.errors import SkillyardError
 from skillyard.files import read_private_cache, write_private_cache
 from skillyard.sandbox.job import Job, Probe, SandboxBackend, SandboxResult
-from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.run_environment import base_environment
+from skillyard.sandbox.policy import Policy, base_environment
 
 # Variables that shells and Python add to their own environment.
 _HARMLESS: Final = {*base_environment(scratch="/"), "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}

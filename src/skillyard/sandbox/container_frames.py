@@ -43,7 +43,7 @@ class InvalidFrame(ValueError):
 
 
 def frame(kind: bytes, payload: bytes = b"", number: int = 0) -> bytes:
-    """One frame as it goes over the pipe."""
+    """One frame, as it is sent over the pipe."""
     return _HEAD.pack(kind, number, len(payload)) + payload
 
 

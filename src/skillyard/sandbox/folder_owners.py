@@ -142,7 +142,7 @@ class _OwnersRecord:
                     except OSError:
                         failed += 1
         except NotADirectoryError:
-            _log.warning("%s is no folder now: its owners were not given back", self.folder)
+            _log.warning("%s is not a folder now: its owners were not given back", self.folder)
             return True
         except FileNotFoundError:
             _log.info("%s is not there: its owners are kept, because its disk may come back", self.folder)

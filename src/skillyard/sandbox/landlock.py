@@ -19,11 +19,10 @@ from typing import ClassVar, Final
 
 from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
-from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.policy import Policy, base_environment
 from skillyard.sandbox.preparation import PreparedRun, own_script
 from skillyard.sandbox.process_launch import Descriptors, SandboxCommand
 from skillyard.sandbox.processes import threads_of_user
-from skillyard.sandbox.run_environment import base_environment
 from skillyard.sandbox.run_job import common_limits, process_limits, run_job
 from skillyard.sandbox.runtimes import runtime_for
 from skillyard.sandbox.seccomp import FilterOptions

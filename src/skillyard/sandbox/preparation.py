@@ -20,9 +20,8 @@ from typing import Final, Protocol
 from skillyard.paths import safe_relative
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
 from skillyard.sandbox.job import NODE_PACKAGES_INSIDE, SEEN_INSIDE, Job, Limit
-from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.policy import Policy, base_environment, proxy_environment
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, SandboxCommand, pick_identity
-from skillyard.sandbox.run_environment import base_environment, proxy_environment
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession

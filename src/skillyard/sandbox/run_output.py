@@ -22,8 +22,7 @@ from typing import Final, Literal, NoReturn
 from skillyard.network import Contact
 from skillyard.plain_json import MAXIMUM_DEPTH, is_too_deep
 from skillyard.sandbox.job import Limit, SandboxResult, Status
-from skillyard.sandbox.policy import Policy
-from skillyard.sandbox.run_environment import redact
+from skillyard.sandbox.policy import Policy, redact
 
 _BEGIN: Final = b"\x1e"
 _LONGEST_NOTE: Final = 8192  # bytes of one note

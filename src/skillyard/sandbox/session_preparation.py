@@ -25,9 +25,8 @@ from skillyard.sandbox.job import (
     GrantedEnvironment,
     PackageFolders,
 )
-from skillyard.sandbox.policy import Policy
+from skillyard.sandbox.policy import Policy, base_environment
 from skillyard.sandbox.process_launch import Identity
-from skillyard.sandbox.run_environment import base_environment
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.staging import CACHE, COMPILED, StagedCopy, copy_held, new_stage
 

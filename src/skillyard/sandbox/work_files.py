@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import FileMissing, FileTooLarge, PathRefused
 from skillyard.paths import CLOEXEC, DIRECTORY, NOCTTY, NOFOLLOW, NONBLOCK, is_reserved
+from skillyard.sandbox.policy import REDACTED, redact, secret_forms
 from skillyard.sandbox.process_launch import Identity
-from skillyard.sandbox.run_environment import REDACTED, redact, secret_forms
 from skillyard.text import single_line
 
 if TYPE_CHECKING:

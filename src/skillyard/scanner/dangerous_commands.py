@@ -170,7 +170,7 @@ OBFUSCATION_RULES: Final = (
     ScanRule("not-all-read", "obfuscation", "a part of the skill was not scanned",
          "Harmful content may be in the part that was not scanned.", "keep large data out of the skill, or review that part yourself", "medium"),
     ScanRule("sealed-archive", "obfuscation", "an archive in the skill cannot be opened",
-         "Nothing can look into it but a program, or who was told its password.", "ship the files as they are", "medium"),
+         "Only a program, or somebody with the password, can look into it.", "ship the files as they are", "medium"),
     ScanRule("office-macros", "obfuscation", "an office document contains macros",
          "They run when somebody opens the document and allows them.", "save it without macros", "medium"),
     ScanRule("link-outside", "obfuscation", "a link leads out of the skill's folder",

@@ -1,6 +1,6 @@
 """What a skill's text tells its reader to fetch and nothing pins: documents, scripts, repositories, packages without a version.
 
-A review sees what stands there today; whoever owns the address decides what stands there tomorrow. A link is pinned when it names
+A review sees today's content; the owner of the address decides about tomorrow's. A link is pinned when it names
 a commit or a digest, a package when it names one version. Plain references («see https://…» to a page) are no instruction to fetch.
 """
 

@@ -287,7 +287,7 @@ class _Watching:
     @cached_property
     def _variables_asked_for(self) -> list[str]:
         """The names of variables with secrets that stand in the skill's files."""
-        from skillyard.sandbox.run_environment import is_secret_name, name_problem
+        from skillyard.sandbox.policy import is_secret_name, name_problem
 
         text = "\n".join(decoded(file.data) or "" for file in self._files.values())
         names = dict.fromkeys(_VARIABLE.findall(text[:_MOST_TEXT]))
@@ -400,8 +400,8 @@ def _clock() -> str:
 
 
 def _variables(world: WatchedWorld, conditions: WatchRound) -> dict[str, str]:
+    from skillyard.sandbox.policy import proxy_environment
     from skillyard.sandbox.process_launch import PROXY_PORT
-    from skillyard.sandbox.run_environment import proxy_environment
 
     authority = "/workspace/.world/authority.pem"
     trusting = (

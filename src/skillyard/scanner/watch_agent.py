@@ -5,7 +5,7 @@ request in JSON from each line of standard input and writes an answer in JSON as
 anew with the variables of that round (`--serve RESULT REQUESTS`). A script in
 Python runs as in a program that knows the entry contract, and so does an example of a text: in a fork of the first program, which
 has imported what most scripts import. Under the name `sitecustomize` every other Python of the sandbox loads it first: connections are led to the one listener there is, waiting is cut
-short, and packages that are not here are played. A script can undo that; what it does to files and sends is seen from outside.
+short, and packages that are not here are imitated. A script can undo that; what it does to files and sends is seen from outside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CALLS = "/workspace/.world/calls"
-_PACKAGES = "/workspace/.world/packages"  # what is played better than by `_Played`
+_PACKAGES = "/workspace/.world/packages"  # what is imitated better than by `_Played`
 _PROXY = ("127.0.0.1", 3128)
 _MARKS = ("skillyard:canned", '"skillyard":"canned"')
 _MOST_OUTPUT = 64 * 1024

@@ -189,7 +189,7 @@ class RecordingNetwork:
             try:
                 secured = self._authority.context(host).wrap_socket(connection, server_side=True)
             except (OSError, ssl.SSLError):
-                self.record(RecordedRequest(host, port, "tls", "TLS that trusts nobody it was told to trust", b""))
+                self.record(RecordedRequest(host, port, "tls", "TLS that trusts no configured authority", b""))
                 return connection
             self._speak_http(secured, host, port, "https")
             return secured

@@ -24,7 +24,7 @@ class HTTPError(RequestException):
     """A status from 400 on."""
 
 
-class ConnectionError(RequestException):  # noqa: A001 # the name in the package that is played
+class ConnectionError(RequestException):  # noqa: A001 # the name in the package that is imitated
     """No connection."""
 
 

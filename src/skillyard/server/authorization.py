@@ -109,7 +109,7 @@ async def _folder(
     request: Request,
     caller: CurrentCaller,
     folder: Annotated[
-        str | None, Query(min_length=1, max_length=4096, description="of this machine: the project whose skills are meant")
+        str | None, Query(min_length=1, max_length=4096, description="a project folder of this machine, whose skills are used")
     ] = None,
 ) -> str | None:
     return folder_here(request, caller, folder)

@@ -29,7 +29,7 @@ from skillyard.library import Catalog
 from skillyard.permissions import SqlSessionApprovals
 from skillyard.registry import InstalledSkill, Registry
 from skillyard.server.authorization import Caller
-from skillyard.server.background.approval_questions import ApprovalQuestions, rejecting_approver
+from skillyard.server.background.approval_questions import ApprovalQuestions, RequestApprover
 from skillyard.server.background.caller_sessions import CallerToolSessions, CallerWorkspaces, LazyChat, SessionSlots
 from skillyard.server.background.catalog_changes import CatalogChangeLock, PageCache, PendingChanges, RecentUses, ScanReports
 from skillyard.server.background.running_work import BackgroundInstalls, BackgroundRuns, NotificationSources
@@ -134,7 +134,7 @@ class OrganisationServices:
         """
         if self.catalog.rules().decide(skill) != "ask":
             return None
-        return asyncio.run(self.catalog.gate(rejecting_approver()).consent(skill, session="http")).digest
+        return asyncio.run(self.catalog.gate(RequestApprover()).consent(skill, session="http")).digest
 
     def require_installed_readable(self, skill: InstalledSkill) -> None:
         """Return when the rules permit giving an installed skill to programs; with `ask` only content that was approved.

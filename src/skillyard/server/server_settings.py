@@ -126,7 +126,7 @@ def _webhook_address(url: str) -> str:
 def _notification_kinds(names: Sequence[str]) -> tuple[NotificationKind, ...]:
     known: tuple[NotificationKind, ...] = get_args(NotificationKind)
     if unknown := [name for name in names if name not in known]:
-        raise InvalidInput(f"{unknown[0][:60]!r} is no event that is reported", hint=f"name some of {', '.join(known)}")
+        raise InvalidInput(f"{unknown[0][:60]!r} is not an event that is reported", hint=f"name some of {', '.join(known)}")
     return tuple(name for name in known if name in names)
 
 

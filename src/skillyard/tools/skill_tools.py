@@ -44,8 +44,8 @@ class SkillTools:
     """Tools over the skills of `catalog`, for any model.
 
     `permissions` maps patterns of skill names to `allow`, `ask` or `deny`; left out, those of the catalog's configuration hold.
-    `approver` is called where a rule says `ask`; without one such skills are refused. `allowed_tools` says what the list a
-    skill brings along is worth: `off`, `advise` (informs the model) or `enforce` (`permits` and `filter` apply); absent, the
+    `approver` is called where a rule says `ask`; without one such skills are refused. `allowed_tools` says how the list of
+    a skill is used: `off`, `advise` (informs the model) or `enforce` (`permits` and `filter` apply); absent, the
     configuration decides. `executor` runs scripts; left out, within the configuration's `[sandbox]`. Runs are recorded, unless
     `record` is False; an `engine` replaces both. `context` is what runs receive about the user of these tools,
     such as `{"userId": "ada"}`: without it what skills want remembered belongs to nobody and is not kept. `run_skills=False`

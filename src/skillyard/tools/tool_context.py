@@ -32,7 +32,7 @@ from skillyard.text import LABEL_LIMIT, shorten, single_line
 from skillyard.tools.tool_arguments import InvalidArguments
 from skillyard.tools.tool_definitions import ToolDefinition, service_schema
 from skillyard.tools.tool_results import ToolResult, failure, sanitize_value
-from skillyard.wire import WireForm, to_wire
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.catalog import AllowedToolsMode, Skill
@@ -136,25 +136,23 @@ class LoadedSkill(WireForm):
 
 
 @dataclass(slots=True)
-class ToolSession:
+class ToolSession(WireForm):
     """One conversation, by the name its host gave it; `shown` is the index it was shown last, of the skills of that time.
 
-    `workspace` is the folder whose files its scripts work on.
+    `workspace` is the folder whose files its scripts work on. Its plain data is what another process needs to continue it.
     """
 
-    name: str
+    name: str = field(metadata=wire(hidden=True))
     loaded: dict[str, LoadedSkill] = field(default_factory=dict)
-    shown: tuple[tuple[Skill, ...], Index] | None = None
-    workspace: str | None = None
+    shown: tuple[tuple[Skill, ...], Index] | None = field(
+        default=None, metadata=wire(name="index", write=lambda shown: shown[1].to_dict())
+    )
+    workspace: str | None = field(default=None, metadata=wire(hidden=True))
 
     def remember(self, skill_id: str, allowed_tools: tuple[str, ...], fingerprint: str = "") -> None:
         """Note that `skill_id` was read; a fingerprint once noted stays when only a file was read since."""
         before = self.loaded.get(skill_id)
         self.loaded[skill_id] = LoadedSkill(fingerprint or (before.fingerprint if before else ""), allowed_tools)
-
-    def to_dict(self) -> dict[str, object]:
-        """The state another process needs to continue the conversation, as plain data."""
-        return {"loaded": to_wire(self.loaded), "index": to_wire(self.shown and self.shown[1])}
 
     def restore(self, values: Mapping[str, Any], offered: tuple[Skill, ...]) -> None:
         """Take up what `to_dict` gave; `offered` are the skills that there are now."""

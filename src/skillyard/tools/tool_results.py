@@ -98,7 +98,7 @@ _TEXTS: Final[Mapping[str, str]] = {"en": _ENGLISH, "zh": _CHINESE}
 
 @dataclass(frozen=True, slots=True)
 class TextAnswer:
-    """What became of the calls in a model's text.
+    """The results of the calls in a model's text.
 
     `text` goes back to the model as the next message; it is empty when the model called nothing: then `answer`, what the model
     wrote around its blocks, is its answer. `results` are in the order of `calls`.
@@ -175,7 +175,9 @@ def message_calls(message: object) -> list[MessageCall]:
     """
     calls, content = _of(message, "tool_calls"), _of(message, "content")
     if calls is None and _of(message, "role") is None:
-        raise InvalidInput("this is no message of a model", hint="give `answer.choices[0].message`, or the answer of Anthropic")
+        raise InvalidInput(
+            "this is not a message of a model", hint="give `answer.choices[0].message`, or the answer of Anthropic"
+        )
     found = [_openai_call(call) for call in _items(calls)]
     found += [_anthropic_call(block) for block in _items(content) if _of(block, "type") == "tool_use"]
     return found

@@ -269,7 +269,7 @@ class WorkspaceFolder:
         except FileNotFoundError:
             raise FileMissing(f"there is no file {relative!r}") from None
         except OSError:
-            raise PathRefused(f"{name!r} in {relative!r} is no folder", hint="choose another name") from None
+            raise PathRefused(f"{name!r} in {relative!r} is not a folder", hint="choose another name") from None
 
     def _walk(self, *, hidden: bool) -> Iterator[WorkspaceEntry]:
         for base, folders, files, opened in os.fwalk(self.path, follow_symlinks=False):

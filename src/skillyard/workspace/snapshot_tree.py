@@ -65,7 +65,7 @@ class FolderScan:
     unread: set[str] = field(default_factory=set)
 
     def knows(self, path: str) -> bool:
-        """Whether it says what lies at a path."""
+        """Whether it has an entry for a path."""
         return not self.unread or not any(path == one or path.startswith(f"{one}/") or not one for one in self.unread)
 
 

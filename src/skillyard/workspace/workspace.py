@@ -439,7 +439,7 @@ class Workspace:
         if timeout is None:
             return min(self.options.default_timeout_ms, longest) / 1000
         if not _is_positive(timeout):
-            raise InvalidInput(f"the timeout {timeout!r} is no number of milliseconds", hint="for example 60000")
+            raise InvalidInput(f"the timeout {timeout!r} is not a number of milliseconds", hint="for example 60000")
         return min(timeout, longest) / 1000
 
     def _stay_awake(self) -> None:

@@ -8,7 +8,7 @@ export type Agent = components["schemas"]["AgentDetail"];
 export type AgentBody = components["schemas"]["AgentBody"];
 export type AgentPrompt = components["schemas"]["AgentPrompt"];
 export type AgentShare = components["schemas"]["SkillPromptShare"];
-export type CommandRuling = components["schemas"]["CommandRulingDetail"];
+export type CommandRuling = components["schemas"]["CommandRuling"];
 export type ToolName = CommandRuling["tool"];
 type CallCheck = components["schemas"]["ToolCallCheck"];
 

@@ -1,4 +1,4 @@
-/** What became of skills: used, how it ended, how long it took, what it cost; by skill, version, agent, caller, interface or model. */
+/** Usage of skills: how often, how it ended, how long it took, what it cost; by skill, version, agent, caller, interface or model. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { answer, api } from "./client";

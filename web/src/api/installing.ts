@@ -58,7 +58,7 @@ export async function beginInstall({ origin, skills, consent, force, acceptSigne
   return (begun as OperationStarted).operation_id;
 }
 
-/** An install as it goes on; nothing until it has reported something. */
+/** The progress of an install; nothing until it has reported something. */
 export function useOperation(id: string | undefined): Operation | undefined {
   const [operation, setOperation] = useState<Operation>();
   useEffect(() => {

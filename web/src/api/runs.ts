@@ -1,4 +1,4 @@
-/** Questions about runs, and one run as it goes on. */
+/** Questions about runs, and the events of one run. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useQuery, useQueryClient, type UseQueryOptions } from "@tanstack/react-query";
 import { useEffect, useReducer } from "react";
 

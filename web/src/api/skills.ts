@@ -47,7 +47,7 @@ export type SkillState = SkillDetail["state"];
 
 export const SKILL_STATES = ["pinned", "automatic", "name-only", "manual", "off"] as const satisfies readonly SkillState[];
 
-/** Say what is wanted of a skill. */
+/** Set the state of a skill. */
 export const setSkillState = ({ skill, state }: { skill: string; state: SkillState }) => answer(api.PUT("/api/v1/catalog/state", { body: { skill, state } }));
 
 /** Whether this page is looked at on the server's own machine, which has a desktop to open folders on. */

@@ -1,4 +1,4 @@
-/** A turn as it goes on: its events as they come, until it has ended or waits. */
+/** The events of a turn as they come, until it has ended or waits. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 

@@ -5,7 +5,7 @@ import { answer, api } from "./client";
 import type { components } from "./schema";
 
 export type Workers = components["schemas"]["WorkersDetail"];
-export type Worker = components["schemas"]["WorkerDetail"];
+export type Worker = components["schemas"]["WorkerInfo"];
 
 /** Asked for again every few seconds: workers come and go by themselves. */
 export const workersQuery = () =>

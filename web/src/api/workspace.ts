@@ -5,7 +5,7 @@ import { answer, api } from "./client";
 import { type Preview, shown } from "./previews";
 import type { components } from "./schema";
 
-export type WorkspaceState = components["schemas"]["WorkspaceStateShape"];
+export type WorkspaceState = components["schemas"]["WorkspaceState"];
 export type WorkspaceEntry = components["schemas"]["WorkspaceEntryShape"];
 
 /** The tools of a workspace, as the server names them. */

@@ -18,7 +18,7 @@ export interface CatalogSearch {
   q?: string | undefined;
   source?: string | undefined;
   state?: string | undefined;
-  /** What is wanted of a skill: pinned, automatic, … */
+  /** The state of a skill: pinned, automatic, … */
   use?: string | undefined;
   tag?: string | undefined;
   /** Only those with a star of one's own. */

@@ -23,7 +23,7 @@ interface Props<Item> {
   below?: (item: Item) => readonly ReactNode[];
   /** A row that has not come. */
   place: ReactNode;
-  /** What stands there when there is none. */
+  /** What is shown when there is none. */
   none: ReactNode;
 }
 

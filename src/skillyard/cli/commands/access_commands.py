@@ -120,7 +120,7 @@ def _list_clients(screen: Screen, grants: tuple[OAuthGrant, ...]) -> None:
         ]  # fmt: skip
         screen.table(rows, header=("ID", "CLIENT", "ALLOWED BY", "ORGANISATION", "SCOPES", "LAST USED"), stretch=1)
     else:
-        screen.note("nobody let a client sign in")
+        screen.note("no client is signed in")
 
 
 def _disconnect(screen: Screen, grant: OAuthGrant) -> None:
@@ -142,7 +142,7 @@ def add_webhooks_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="for create: the field of the body with the event's id (default: a digest of the body)",
     )
-    parser.add_argument("--organisation", metavar="NAME", help="whose skills run (default: the server's own)")
+    parser.add_argument("--organisation", metavar="NAME", help="the organisation whose skills run (default: the server's own)")
 
 
 def webhooks_command(arguments: argparse.Namespace) -> int:

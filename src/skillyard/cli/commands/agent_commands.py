@@ -1,4 +1,4 @@
-"""`skillyard agents`: agents that were defined; `memories`: what was remembered; `insights`: what becomes of skills, by day."""
+"""`skillyard agents`: agents that were defined; `memories`: what was remembered; `insights`: usage of skills, by day."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def _permission(written: str) -> tuple[str, str]:
     pattern, equals, permission = written.rpartition("=")  # a pattern may have an `=` of its own
     if not equals or permission.strip() not in ("allow", "ask", "deny"):
-        raise UsageProblem(f"{written!r} is no rule about skills", hint="for example --permission 'internal-*=deny'")
+        raise UsageProblem(f"{written!r} is not a rule about skills", hint="for example --permission 'internal-*=deny'")
     return pattern.strip(), permission.strip()
 
 
@@ -175,7 +175,7 @@ def _text(arguments: argparse.Namespace) -> str | None:
     try:
         return Path(arguments.system_prompt_file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageProblem(f"{arguments.system_prompt_file} cannot be read: {reason}", hint="name a text file") from None
 
 
@@ -402,4 +402,4 @@ def _parse_day(given: str) -> date:
     try:
         return date.fromisoformat(given)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{given!r} is no day: write it as 2026-11-01") from None
+        raise argparse.ArgumentTypeError(f"{given!r} is not a day: write it as 2026-11-01") from None

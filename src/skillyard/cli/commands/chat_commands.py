@@ -346,7 +346,7 @@ class _EventPrinter:
 
 
 class _PrintedLines:
-    """What the command or script of a call prints, line by line as it comes, in front of what becomes of the call."""
+    """What the command or script of a call prints, line by line as it comes, before the result of the call."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen

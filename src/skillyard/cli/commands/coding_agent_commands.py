@@ -326,7 +326,7 @@ def _server(arguments: argparse.Namespace) -> McpServerEntry:
 
     if arguments.url:
         if not arguments.url.startswith(("http://", "https://")):
-            raise UsageProblem(f"{arguments.url} is no address of a server", hint="for example http://127.0.0.1:8787/mcp")
+            raise UsageProblem(f"{arguments.url} is not an address of a server", hint="for example http://127.0.0.1:8787/mcp")
         if arguments.tool_prefix:
             hint = 'in the skillyard.toml of the server: [server] mcp = { tool-prefix = "…" }'
             raise UsageProblem("--tool-prefix with --url: a server that runs names its tools itself", hint=hint)

@@ -87,7 +87,7 @@ class WorkspaceContents:
             StoreFailed: the store cannot be written.
         """
         if not _CONVERSATION.fullmatch(workspace) or not DIGEST_PATTERN.fullmatch(digest):
-            raise MalformedArchive(f"{workspace[:100]!r} is no workspace of a conversation", hint="use another backup")
+            raise MalformedArchive(f"{workspace[:100]!r} is not a workspace of a conversation", hint="use another backup")
         snapshot_store(self.address, workspace).put(data, digest)
 
 

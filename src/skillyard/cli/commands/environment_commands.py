@@ -204,7 +204,7 @@ def _prune(arguments: argparse.Namespace) -> int:
 
     screen: Screen = arguments.screen
     if arguments.name is not None:
-        raise UsageProblem("prune is about all skills", hint="`skillyard environment prune` removes what nobody used for long")
+        raise UsageProblem("prune is about all skills", hint="`skillyard environment prune` removes what was not used for long")
     report = prune_environments(unused_days=arguments.unused) if arguments.unused else prune_environments()
     if screen.as_json:
         screen.data(report.to_dict())

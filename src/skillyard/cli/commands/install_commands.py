@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from skillyard.cli.screen import Screen
     from skillyard.coding_agents import SkillsFolder
-    from skillyard.registry import InstalledSkill, InstallLog, OperationResult, Registry, SkillVersion
+    from skillyard.registry import InstalledSkill, InstallLog, InstallRefusal, OperationResult, Registry, SkillVersion
 
 
 def add_install_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,6 +115,7 @@ def install_command(arguments: argparse.Namespace) -> int:
             dependencies=arguments.dependencies,
             signers=saved.signers() if saved is not None else None,
             progress=progress,
+            skip_refused=not arguments.skill,
             **replacement_acceptance(arguments),
         )
     if saved is not None:
@@ -122,7 +123,8 @@ def install_command(arguments: argparse.Namespace) -> int:
             saved.begin_skills_lock()
         # the person who answered has accepted what the lock did not name
         note_left_out(screen, saved.record(report.results, registry, accept_signer=True))
-    return _report_installed(arguments, report.results, folders, tuple(result.skill_id for result in report.results))
+    installed = tuple(result.skill_id for result in report.results)
+    return _report_installed(arguments, report.results, folders, installed, report.refused)
 
 
 def _report_installed(
@@ -130,21 +132,25 @@ def _report_installed(
     results: Sequence[OperationResult],
     folders: Sequence[SkillsFolder],
     skill_ids: Sequence[str],
+    refused: Sequence[InstallRefusal] = (),
 ) -> int:
-    """Show what was installed, then put these skills into the folders of agents; 1 when one of them could not be."""
+    """Show what was installed and what was not, then put these skills into the folders of agents; 1 when one was refused."""
     screen: Screen = arguments.screen
     absent = {result.skill_id for result in results if result.status == "waiting" and result.previous is None}
     there = [name for name in skill_ids if name not in absent]
     links = link_installed(arguments, folders, there) if folders else []
     if screen.as_json:
         shown = {"results": [result.to_dict() for result in results]}
+        shown |= {"failed": [one.to_dict() for one in refused]} if refused else {}
         screen.data(shown | ({"links": [link.to_dict() for link in links]} if folders else {}))
     else:
         draw_results(screen, results)
         if not results:
             screen.line("everything is installed as locked", style="ok")
         draw_links(screen, links)
-    return FAILURE if any(link.status == "refused" for link in links) else installed_code(results)
+        for one in refused:
+            _draw_failed(screen, one.message, one.hint)
+    return FAILURE if refused or any(link.status == "refused" for link in links) else installed_code(results)
 
 
 def add_update_arguments(parser: argparse.ArgumentParser) -> None:
@@ -212,9 +218,13 @@ def _draw_update(screen: Screen, results: list[OperationResult], failed: list[tu
         return
     draw_results(screen, results)
     for name, problem in failed:
-        screen.line(f"failed {name}: {problem.message}", style="error")
-        if problem.hint:
-            screen.hint(problem.hint)
+        _draw_failed(screen, f"{name}: {problem.message}", problem.hint)
+
+
+def _draw_failed(screen: Screen, message: str, hint: str | None) -> None:
+    screen.line(f"failed {message}", style="error")
+    if hint:
+        screen.hint(hint)
 
 
 def add_sync_arguments(parser: argparse.ArgumentParser) -> None:
@@ -359,7 +369,8 @@ def versions_command(arguments: argparse.Namespace) -> int:
         if screen.as_json:
             screen.data({"skills": [skill.to_dict() for skill in skills]})
         elif skills:
-            screen.table(map(_skill_row, skills), header=("SKILL", "VERSION", "DESCRIPTION"), stretch=2)
+            rows = ((*_skill_row(skill), screen.description(skill.description, wide=False)) for skill in skills)
+            screen.table(rows, header=("SKILL", "VERSION", "DESCRIPTION"), stretch=2)
         else:
             screen.note("nothing is installed; `skillyard install SOURCE` does it")
         return OK
@@ -376,8 +387,8 @@ def versions_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _skill_row(skill: InstalledSkill) -> tuple[str, str, str]:
-    return skill.skill_id, skill.current_version or "uninstalled", skill.description
+def _skill_row(skill: InstalledSkill) -> tuple[str, str]:
+    return skill.skill_id, skill.current_version or "uninstalled"
 
 
 def _row_versions(version: SkillVersion) -> tuple[str, str, str, str, str]:

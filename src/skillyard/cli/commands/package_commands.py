@@ -36,7 +36,7 @@ def key_path(name: str) -> Path:
     if os.sep in name:
         return Path(name)
     if not _NAME.fullmatch(name):
-        raise UsageProblem(f"{name!r} is no name for a key", hint="letters, digits, dot, dash and underscore")
+        raise UsageProblem(f"{name!r} is not a name for a key", hint="letters, digits, dot, dash and underscore")
     return _key_folder() / f"{name}.pem"
 
 
@@ -122,7 +122,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
     if arguments.signer and not is_signer(arguments.signer):
         if not Path(arguments.signer).is_file():
             raise UsageProblem(
-                f"{arguments.signer!r} is no key of a signer",
+                f"{arguments.signer!r} is not a key of a signer",
                 hint="one is ed25519: and 44 characters of base64, as `skillyard key` and `skillyard verify` print it",
             )
         from skillyard.packages.model_signature import PinnedKey

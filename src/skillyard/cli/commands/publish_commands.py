@@ -82,7 +82,7 @@ def _key_given(arguments: argparse.Namespace) -> str:
         try:
             return read_limited(arguments.key_file, _LARGEST_KEY_FILE).decode("ascii").strip()
         except (OSError, ValueError, FileTooLarge) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no file of a key"
+            reason = error.strerror if isinstance(error, OSError) else "it is not a file of a key"
             raise UsageProblem(
                 f"{arguments.key_file} cannot be read: {reason}", hint="name a file with the key alone"
             ) from None

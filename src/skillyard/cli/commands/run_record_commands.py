@@ -368,7 +368,9 @@ def _moment(text: str | None) -> datetime | None:
     try:
         return None if text is None else datetime.fromisoformat(text)
     except ValueError:
-        raise UsageProblem(f"--at {text} is no time", hint="write it as 2027-01-31T08:00, or with Z or +01:00 behind") from None
+        raise UsageProblem(
+            f"--at {text} is not a time", hint="write it as 2027-01-31T08:00, or with Z or +01:00 behind"
+        ) from None
 
 
 def _run_due(catalog: Catalog, makers: ScheduleOwners, screen: Screen) -> int:

@@ -97,7 +97,7 @@ def _in_archive(archive: Path, settings: Catalog, arguments: argparse.Namespace)
         raise UsageProblem(f"{archive} is neither a file nor a folder", hint=_SOURCE_HINT)
     with archive.open("rb") as file:
         if sniff(file.read(512)) is None:
-            raise UsageProblem(f"{archive} is no archive", hint=_SOURCE_HINT)
+            raise UsageProblem(f"{archive} is not an archive", hint=_SOURCE_HINT)
     with tempfile.TemporaryDirectory(prefix="skillyard-") as scratch:
         yield from _in_tree(extract(archive, scratch).tree, str(archive), settings, arguments)
 
@@ -179,6 +179,7 @@ def scan_command(arguments: argparse.Namespace) -> int:
         for report in reports:
             _draw(screen, report, arguments.at_least)
         _draw_summary(screen, reports)
+        _note_unseen(screen, reports, arguments.at_least)
     return FAILURE if any(at_least_severity(report.open, arguments.at_least) for report in reports) else OK
 
 
@@ -219,7 +220,7 @@ def _summary(reports: Sequence[Report]) -> dict[str, int]:
 
 
 def _draw(screen: Screen, report: Report, level: Severity) -> None:
-    """Findings from `level` on in full, those below in one line, notes not at all; a skill without any is not named."""
+    """Findings from `level` on in full, those below in one line, `info` only when wanted; a skill without any is not named."""
     shown = [finding for finding in report.findings if finding.severity != "info" or level == "info"]
     for finding in shown:
         if finding.allowed is not None:
@@ -276,6 +277,11 @@ def _draw_summary(screen: Screen, reports: Sequence[Report]) -> None:
     suppressed = f", {summary['suppressed']} suppressed" if summary["suppressed"] else ""
     worst = next((level for level in _LEVELS if summary[level]), "ok")
     screen.line(f"{counted(summary['skills'], 'skill')}: {counts or _nothing(reports)}{suppressed}", style=worst)
+
+
+def _note_unseen(screen: Screen, reports: Sequence[Report], level: Severity) -> None:
+    if (unseen := _summary(reports)["info"]) and level != "info":
+        screen.note(f"{counted(unseen, 'info finding')} not shown: `--at-least info` shows them")
 
 
 def _nothing(reports: Sequence[Report]) -> str:
@@ -345,7 +351,7 @@ class ChangedFiles:
 
     def __init__(self, ref: str) -> None:
         if ref.startswith("-"):
-            raise UsageProblem(f"--changed {ref} is no commit", hint="name a commit or branch, such as origin/main")
+            raise UsageProblem(f"--changed {ref} is not a commit", hint="name a commit or branch, such as origin/main")
         self._ref = ref
         self._top = top = Path(_git("rev-parse", "--show-toplevel").rstrip("\n"))
         names = _git("-C", str(top), "diff", "--name-only", "-z", ref, "--")

@@ -156,7 +156,7 @@ def _show(screen: Screen, matches: list[Match], arguments: argparse.Namespace, *
             marks=[[field.partition(":")[2] for field in match.matched] for match in matches],
         )
     if matches[0].none_may_fit:
-        screen.note("these are the nearest skills; perhaps none of them is the right one")
+        screen.note("these are the nearest skills; it is possible that none of them fits")
     elif not matches[0].sure:
         screen.note("one of these is probably right, but it is not clear which")
     if more:

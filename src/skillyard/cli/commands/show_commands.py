@@ -241,6 +241,7 @@ def list_command(arguments: argparse.Namespace) -> int:
         screen.data({"skills": [skill.to_dict() for skill in skills], "roots": [root.to_dict() for root in catalog.roots]})
         return _code(arguments, catalog)
     if skills:
+        skills.sort(key=lambda skill: skill.name.casefold())  # those of one name stay in the order in which they win it
         uses, withdrawn = Counter(skill.name for skill in catalog.all()), load_withdrawn(catalog.data_directory)
         screen.table(
             ((_name(skill, uses), skill.source, _status(skill, withdrawn), _last_column(skill, arguments)) for skill in skills),

@@ -212,7 +212,7 @@ def _open_switchable(arguments: argparse.Namespace) -> tuple[Catalog, Skill]:
     if skill.root.path == skill.directory:
         folder = Path(skill.directory).parent
         raise UsageProblem(
-            f"{skill.directory} is in none of the roots: switched by itself it would stay as it is in them",
+            f"{skill.directory} is in none of the roots: switching it alone would not change the roots",
             hint=f"name the folder of skills: skillyard {arguments.command} {skill.slug} --root {folder}",
         )
     return catalog, skill
@@ -236,7 +236,7 @@ def _report_switched(arguments: argparse.Namespace, catalog: Catalog, skill: Ski
 
 
 def _note_problems(screen: Screen, reports: Sequence[LinkReport]) -> None:
-    """What could not be brought along in the folders of agents."""
+    """What could not be updated in the folders of agents."""
     for report in reports:
         screen.note(f"{report.path}: {report.reason}")
 

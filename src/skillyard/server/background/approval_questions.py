@@ -22,7 +22,7 @@ from sqlalchemy import delete, insert, select, update
 from skillyard.concurrency import completed, in_thread
 from skillyard.database import UPDATES_CHANNEL, database_now, notify, questions, runs, wait_for_change
 from skillyard.engine import FINAL_STATES, ProcessIdentity, is_gone
-from skillyard.errors import DatabaseUnavailable, RecordNotFound
+from skillyard.errors import ApprovalRejected, DatabaseUnavailable, RecordNotFound
 from skillyard.permissions import ApprovalAnswer, ApprovalRequest, PolicyApprover, SqlApprovalStore, approving_command
 
 if TYPE_CHECKING:
@@ -165,6 +165,24 @@ def rejecting_approver() -> PolicyApprover:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestApprover:
+    """Refuses what no rule's approval exists for yet, and says how the sender of the request can approve it."""
+
+    otherwise: str = ""
+    """What else the sender can do."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Raises ApprovalRejected, with the `digest` to approve."""
+        raise ApprovalRejected(
+            f"the skill {request.skill_name!r} needs approval, and this content has none",
+            hint='look at the skill, then send POST /api/v1/approvals with its "skill" and "digest", and this request again'
+            + self.otherwise,
+            skill=request.skill_id,
+            digest=request.digest,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _QuestionApprover:
     questions: ApprovalQuestions
     name: str
@@ -186,7 +204,7 @@ class _SessionApprover:
         later = f"when a person has run `{command}` on the server, call this again"
         _, named, caller = request.session_id.partition("/")
         if not named:  # a client reads an address, or gets a prompt
-            return ApprovalAnswer("reject", f"nobody is asked here; {later}")
+            return ApprovalAnswer("reject", f"nobody can be asked here; {later}")
         answer = await self.questions.put(request, caller, None, patience_s=_PATIENCE_OF_CLIENTS_S)
         late = answer.decision == "reject" and (answer.reason or "").startswith(_NOBODY)
         return ApprovalAnswer("reject", f"{answer.reason}; {later}") if late else answer

@@ -171,7 +171,7 @@ async def _answer(tasks: _AgentTasks, request: Request, body: Any) -> Response:
     identity = identity if isinstance(identity, str | int) and not isinstance(identity, bool) else None
     try:
         if identity is None or body.get("jsonrpc") != "2.0" or not isinstance(body.get("method"), str):
-            raise AgentProtocolError(-32600, "INVALID_REQUEST", "this is no request of JSON-RPC 2.0 with an id")
+            raise AgentProtocolError(-32600, "INVALID_REQUEST", "this is not a request of JSON-RPC 2.0 with an id")
         request.state.unrecorded = body["method"] in _LOOKING
         version = request.headers.get("a2a-version") or request.query_params.get("A2A-Version") or _WITHOUT_HEADER
         if version != PROTOCOL_VERSION:

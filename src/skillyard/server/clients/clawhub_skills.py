@@ -103,7 +103,7 @@ def version_of_tag(service: OrganisationServices, skill: InstalledSkill, label: 
         return current_version(service, skill.skill_id)
     version = service.registry.tags.of(skill.skill_id).get(tag)
     if version is None:
-        raise VersionNotFound(f"{skill.skill_id} has no tag {tag!r}", hint=f"the one that serves is {LATEST}")
+        raise VersionNotFound(f"{skill.skill_id} has no tag {tag!r}", hint=f"the current one is {LATEST}")
     return installed_version(service, skill.skill_id, version)
 
 

@@ -327,7 +327,7 @@ def _conditions(text: str) -> Iterator[tuple[str, str | datetime]]:
         if match is None or match[1] not in _EQUALS | _AFTER:
             known = ", ".join(sorted(_EQUALS | _AFTER))
             raise InvalidInput(
-                f"filter: {text[at : at + 60]!r} is no condition", hint=f"such as type = '…' AND …; fields: {known}"
+                f"filter: {text[at : at + 60]!r} is not a condition", hint=f"such as type = '…' AND …; fields: {known}"
             )
         value = next(part for part in match.groups()[2:] if part is not None)
         yield match[1], _day(value) if match[1] in _AFTER else value
@@ -345,7 +345,9 @@ def _day(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InvalidInput(f"filter: {text[:60]!r} is no time", hint="write it as 2026-01-31 or 2026-01-31T12:00:00Z") from None
+        raise InvalidInput(
+            f"filter: {text[:60]!r} is not a time", hint="write it as 2026-01-31 or 2026-01-31T12:00:00Z"
+        ) from None
 
 
 def _meets(resource: DiscoverableResource, conditions: Sequence[tuple[str, str | datetime]]) -> bool:
@@ -373,7 +375,8 @@ def _ordered(resources: list[DiscoverableResource], order: str) -> list[Discover
         name, _, direction = part.strip().partition(" ")
         key, direction = _ORDERS.get(name), direction.strip().upper() or "ASC"
         if key is None or direction not in ("ASC", "DESC"):
-            raise InvalidInput(f"orderBy: {part.strip()[:60]!r} is no order", hint=f"fields: {', '.join(_ORDERS)}; ASC or DESC")
+            known = ", ".join(_ORDERS)
+            raise InvalidInput(f"orderBy: {part.strip()[:60]!r} is not an order", hint=f"fields: {known}; ASC or DESC")
         ordered.sort(key=partial(_sort_key, key), reverse=direction == "DESC")
     return ordered
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -88,30 +89,13 @@ def list_events(
 worker_routes: Final = APIRouter(prefix="/api/v1/workers", tags=["workers"], dependencies=[require_scope("admin")])
 
 
-class WorkerDetail(BaseModel):
-    """A worker; `running` are the ids of its runs, of at most `concurrency`. One that is `draining` takes nothing new.
-
-    Where it works, `host` and `process`, is only shown to the server's own organisation, null to others.
-    """
-
-    id: str
-    host: str | None
-    process: int | None
-    pools: list[str]
-    concurrency: int
-    state: Literal["working", "idle", "draining", "gone"]
-    running: list[str]
-    started_at: str
-    seen_at: str
-
-
 class WorkersDetail(ResponseShape):
     """Where runs execute: `engine` is whether all go through the queue, `reason` why there can be no workers here, or null."""
 
     engine: EngineKind
     reason: str | None
     pools: list[PoolInfo]
-    workers: list[WorkerDetail]
+    workers: list[WorkerInfo]
 
 
 @worker_routes.get("", responses=READ_PROBLEMS)
@@ -122,7 +106,7 @@ def get_workers(service: CurrentServices, caller: CurrentCaller) -> Answer[Worke
         roster = WorkerRoster(service.catalog.records().database)
     except DatabaseUnavailable as problem:
         return Answer(data=WorkersDetail(engine=kind, reason=_reason(problem, caller), pools=[], workers=[]))
-    workers = [WorkerDetail.model_validate(_shown_worker(worker, caller)) for worker in roster.workers()]
+    workers = [_shown_worker(worker, caller) for worker in roster.workers()]
     return Answer(data=WorkersDetail(engine=kind, reason=None, pools=list(roster.pools()), workers=workers))
 
 
@@ -132,11 +116,11 @@ def _reason(problem: DatabaseUnavailable, caller: Caller) -> str:
     return f"{problem.message}: {problem.hint}" if problem.hint else problem.message
 
 
-def _shown_worker(worker: WorkerInfo, caller: Caller) -> dict[str, object]:
+def _shown_worker(worker: WorkerInfo, caller: Caller) -> WorkerInfo:
     """The worker; to other organisations without its machine, which is in its name too."""
     if caller.organisation == DEFAULT_ORGANISATION:
-        return worker.to_dict()
-    return worker.to_dict() | {"id": f"worker-{hash_secret(worker.id)[:12]}", "host": None, "process": None}
+        return worker
+    return replace(worker, id=f"worker-{hash_secret(worker.id)[:12]}", host=None, process=None)
 
 
 approval_routes: Final = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], dependencies=[require_scope("admin")])

@@ -15,7 +15,7 @@ from skillyard.coding_agents import LinkCheck, LinkReport, chosen_agents, coding
 from skillyard.coding_agents.skill_links import LinkForm, LinkState
 from skillyard.errors import PermissionDenied, SkillNotFound
 from skillyard.paths import real_path
-from skillyard.permissions import CommandPolicy, RuleLevel
+from skillyard.permissions import CommandPolicy, CommandRuling
 from skillyard.prompt import Style
 from skillyard.server.authorization import UNRECORDED, CurrentCaller, require_scope, sits_here
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
@@ -85,38 +85,6 @@ class ToolCallCheck(RequestBody):
     tool_permissions: dict[ToolName, Permission] = Field(default={})
 
 
-class LevelRulingDetail(ResponseShape):
-    """What one level says of a call; without a `rule` it is what becomes of the rest."""
-
-    permission: Permission
-    rule: str | None
-    reason: str
-    part: str = ""
-
-
-class LevelDecisionDetail(ResponseShape):
-    """One level that has spoken."""
-
-    level: RuleLevel
-    ruling: LevelRulingDetail
-
-
-class CommandRulingDetail(ResponseShape):
-    """Whether a tool may be called so: which rule of which level decided, about which `part`, and what each level says."""
-
-    permission: Permission
-    tool: ToolName
-    argument: str
-    level: RuleLevel | None
-    rule: str | None
-    reason: str
-    part: str
-    files: list[str]
-    folder: str
-    levels: list[LevelDecisionDetail] = Field(default=[])
-    allowed: bool
-
-
 class AgentSkillDetail(BaseModel):
     """A skill of an agent: `skill_id` is the id of an installed skill, or of another one in the catalog."""
 
@@ -166,7 +134,7 @@ def preview_prompt(service: CurrentServices, body: AgentPreview) -> Answer[Agent
 
 
 @routes.post("/command-check", responses=WRITE_PROBLEMS, dependencies=[_WRITE, UNRECORDED])
-def check_command(service: CurrentServices, body: ToolCallCheck) -> Answer[CommandRulingDetail]:
+def check_command(service: CurrentServices, body: ToolCallCheck) -> Answer[CommandRuling]:
     """Whether an unsaved agent with these rules may call a tool so in the workspace of a conversation."""
     policy = CommandPolicy.of(
         service.catalog.configuration,
@@ -174,7 +142,7 @@ def check_command(service: CurrentServices, body: ToolCallCheck) -> Answer[Comma
         tools={str(name): said for name, said in body.tool_permissions.items()},
     )
     ruling = policy.authorize(body.tool, body.argument, _WORKSPACE, root=_WORKSPACE)
-    return Answer(data=CommandRulingDetail.of(ruling))
+    return Answer(data=ruling)
 
 
 @routes.get("/{agent}", responses=READ_PROBLEMS)

@@ -443,7 +443,7 @@ def _known(service: OrganisationServices, references: Sequence[str]) -> list[str
 
 
 def _switched(service: CurrentServices, skill: Skill) -> Answer[ListedSkill]:
-    """The skill as it is now, after the folders of coding agents were brought along."""
+    """The skill as it is now, after the folders of coding agents were updated."""
     service.registry.agent_folders.follow_skill(skill)
     return Answer(data=entry(skill, service.catalog.rules()))
 

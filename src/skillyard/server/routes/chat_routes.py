@@ -18,6 +18,7 @@ from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.conversations import Attachment, SkillUsageEvent, TurnFilter, TurnSummary
+from skillyard.conversations.conversation import WorkspaceState
 from skillyard.conversations.model_context import InvocableSkill
 from skillyard.conversations.models import AvailableModels
 from skillyard.conversations.skill_usage import UsageStage
@@ -51,8 +52,9 @@ from skillyard.server.shapes.chat_shapes import (
     QuestionAnswer,
     SkillUsageReportShape,
     TurnShape,
+    WorkspaceEntryShape,
+    WorkspaceFiles,
 )
-from skillyard.server.shapes.workspace_shapes import WorkspaceEntryShape, WorkspaceFiles, WorkspaceStateShape
 from skillyard.workspace import FilePreview
 
 if TYPE_CHECKING:
@@ -247,7 +249,7 @@ async def trail(
     skill: Annotated[str | None, Query(max_length=300)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Answer[list[SkillUsageEvent]]:
-    """What became of skills in a conversation: offered, loaded, read, run, and how the turn ended."""
+    """How skills were used in a conversation: offered, loaded, read, run, and how the turn ended."""
     chat, chosen = await own_conversation(service, caller, conversation)
     steps = await run_in_threadpool(lambda: chat.usage_log.of(conversation=chosen.id, skill=skill, limit=limit))
     return Answer(data=list(steps))
@@ -351,10 +353,10 @@ async def delete_file(own: OwnConversation, path: str) -> None:
 
 
 @folder_routes.get("/workspace", responses=READ_PROBLEMS)
-async def get_workspace(own: OwnConversation) -> Answer[WorkspaceStateShape]:
+async def get_workspace(own: OwnConversation) -> Answer[WorkspaceState]:
     """Whether the conversation has a workspace, and the state of its session."""
     chat, chosen = own
-    return Answer(data=WorkspaceStateShape.of(await chat.workspace(chosen)))
+    return Answer(data=await chat.workspace(chosen))
 
 
 @folder_routes.get("/workspace/files", responses=READ_PROBLEMS)

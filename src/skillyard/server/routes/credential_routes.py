@@ -353,7 +353,7 @@ async def _document(address: str) -> tuple[str, list[object]]:
         parts = urlsplit(address)
         plain = parts.hostname and "@" not in parts.netloc and not parts.fragment and len(parts.path) > 1
         if not plain or any(part in (".", "..") for part in parts.path.split("/")):
-            raise refused("invalid_client", "the client_id is no address of a document")
+            raise refused("invalid_client", "the client_id is not an address of a document")
         answer = await guarded_request(
             "GET",
             address,
@@ -366,7 +366,7 @@ async def _document(address: str) -> tuple[str, list[object]]:
     except AuthorizationRefused:
         raise
     except (SkillyardError, ValueError) as error:
-        said = error.message if isinstance(error, SkillyardError) else "it is no JSON"
+        said = error.message if isinstance(error, SkillyardError) else "it is not JSON"
         raise refused("invalid_client", f"the document about the client cannot be read: {said}") from None
     if (
         not isinstance(document, dict)

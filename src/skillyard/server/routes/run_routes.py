@@ -33,7 +33,7 @@ from skillyard.insights import Dimension, InsightReport, InsightSettings, Timeli
 from skillyard.permissions import Approver
 from skillyard.registry import version_skill
 from skillyard.server.authorization import Caller, CurrentCaller, require_own, require_scope
-from skillyard.server.background.approval_questions import rejecting_approver
+from skillyard.server.background.approval_questions import RequestApprover
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
 from skillyard.server.routes.workspace_routes import kept_files
@@ -200,7 +200,7 @@ class NewRun(RunInput):
     skill: str = Field(min_length=1, max_length=300)
     timeout_ms: int | None = Field(default=None, ge=1, le=MAX_RUN_MS)
     digest: str | None = Field(default=None, max_length=100)
-    version: str | None = Field(default=None, max_length=100, description="absent: the version that serves")
+    version: str | None = Field(default=None, max_length=100, description="default: the current version")
     fresh: bool = False
     wait: bool = True
     priority: int = Field(default=0, ge=-100, le=100, description="of the runs that wait a higher one goes first")
@@ -217,7 +217,8 @@ async def start(
 ) -> Answer[RunDetail]:
     """Run a skill in the sandbox. A script that fails is no error: `status` and `error` of the run report it.
 
-    Where a rule requires an approval, a request that waits is refused, unless the workspace has approved before.
+    Where a rule requires an approval, a request that waits is refused, unless the workspace has approved before: the answer
+    has the `digest` to approve with `POST /api/v1/approvals`.
     """
     set_audit_subject(body.skill)
     run_id = _idempotent_run_id(caller, idempotency_key, body) if idempotency_key else new_run_id()
@@ -235,11 +236,14 @@ async def start(
     return Answer(data=RunDetail.of(await run_in_threadpool(service.catalog.records().journal.get, run_id)))
 
 
+_OR_WAIT: Final = '; or send it with "wait": false: the run waits until POST /api/v1/approvals/questions/{question} answers'
+
+
 async def _start_run(service: OrganisationServices, caller: Caller, body: NewRun, run_id: str) -> None:
     """Begin the run; one that is waited for raises what kept it from starting."""
     skill = await run_in_threadpool(_find_skill, service, body)
     service.catalog.gate().check(skill)
-    approver = rejecting_approver() if body.wait else service.questions.asker(caller.name, run_id)
+    approver = RequestApprover(_OR_WAIT) if body.wait else service.questions.asker(caller.name, run_id)
     consent = _consent(service, caller, skill, body, approver)
     context, kept = body.context_of(service.owner(caller)), kept_files(service)
     files = await run_in_threadpool(body.given_files, kept, caller.name)
@@ -264,7 +268,7 @@ class NewTest(RequestBody):
     """Which skill is tried out; of an installed one, with `version`, that of its versions."""
 
     skill: str = Field(min_length=1, max_length=300)
-    version: str | None = Field(default=None, max_length=100, description="absent: the version that serves")
+    version: str | None = Field(default=None, max_length=100, description="default: the current version")
 
 
 @routes.post("/tests", status_code=202, responses=WRITE_PROBLEMS, dependencies=[_EXECUTE])

@@ -8,7 +8,7 @@ the body: a request that somebody records and sends again is the same event, whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -25,7 +25,6 @@ from skillyard.engine import (
     MAX_EVENT_NAME,
     Event,
     FiredEvent,
-    MissedRunPolicy,
     RunState,
     Schedule,
     ScheduleOwners,
@@ -46,6 +45,7 @@ from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, RequestBody
 from skillyard.server.shapes.run_shapes import GivenFile, PackageName, RunInput, owned_context
 from skillyard.times import utc_text
+from skillyard.wire import WireForm, wire
 
 routes: Final = APIRouter(prefix="/api/v1/schedules", tags=["schedules"], dependencies=[require_scope("skills:read")])
 
@@ -108,34 +108,12 @@ class ScheduleChange(RequestBody):
         return plain | ({"entry": self.entry or None} if "entry" in given else {})
 
 
-class ScheduleDetail(BaseModel):
-    """A schedule; `next_at` is null when it is over, `last_run` the id of its last run, `last_state` where that is.
+@dataclass(frozen=True, slots=True)
+class ScheduleDetail(WireForm):
+    """A schedule, and the state of its last run; null when there was none."""
 
-    `made_by` is who made it or has taken it over, null when that is not known. One that is `held` begins nothing, for the
-    reason that stands there: the key it was made with does not hold any more.
-    """
-
-    name: str
-    skill: str
-    parameters: dict[str, Any]
-    entry: str | None
-    arguments: list[str]
-    packages: list[str]
-    files: list[str]
-    workspace: str | None
-    cron: str | None
-    time_zone: str
-    missed: MissedRunPolicy
-    priority: int
-    digest: str | None
-    paused: bool
-    created_at: str
-    next_at: str | None
-    last_at: str | None
-    last_run: str | None
+    schedule: Schedule = field(metadata=wire(inline=True))
     last_state: RunState | None
-    made_by: str | None
-    held: str | None
 
 
 class _CallerSchedules:
@@ -153,10 +131,7 @@ class _CallerSchedules:
         """The current schedules."""
         last = [one.last_run for one in schedules if one.last_run is not None]
         states = self._catalog.records().journal.states(last) if last else {}
-        return [
-            ScheduleDetail.model_validate(one.to_dict() | {"last_state": states.get(one.last_run or "")})
-            for one in self._makers.held(schedules)
-        ]
+        return [ScheduleDetail(one, states.get(one.last_run or "")) for one in self._makers.held(schedules)]
 
     def all(self) -> list[ScheduleDetail]:
         """Every one, by name."""
@@ -345,7 +320,7 @@ class NewEvent(RequestBody):
     data: dict[str, Any] = Field(default={})
     id: Annotated[str | None, Field(min_length=1, max_length=MAX_EVENT_NAME, pattern=EVENT_ID)] = None
     source: Annotated[str, Field(min_length=1, max_length=MAX_EVENT_NAME, pattern=EVENT_ID)] = "http"
-    context: dict[str, Any] = Field(default={}, description="as of a run: whose it is the server says")
+    context: dict[str, Any] = Field(default={}, description="as of a run; the server sets its user")
     wait: bool = False
 
 

@@ -216,7 +216,7 @@ version_routes: Final = APIRouter(
     prefix="/api/v1/skill-definitions", tags=["versions"], dependencies=[require_scope("skills:read")]
 )
 
-_Version = Annotated[str | None, Query(max_length=100, description="absent: the version that serves")]
+_Version = Annotated[str | None, Query(max_length=100, description="default: the current version")]
 CURRENT: Final = "current"
 """The name for the current version, where a path names a version."""
 WAITING: Final = "waiting"

@@ -69,7 +69,7 @@ class ToolCall(RequestBody):
     call_id: str | None = Field(default=None, max_length=200)
     language: Language = "en"
     folder: str | None = Field(
-        default=None, min_length=1, max_length=4096, description="of this machine: the project whose skills are meant"
+        default=None, min_length=1, max_length=4096, description="a project folder of this machine, whose skills are used"
     )
 
 

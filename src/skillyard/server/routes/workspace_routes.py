@@ -7,14 +7,16 @@ to take away.
 from __future__ import annotations
 
 import asyncio
+import base64
 import mimetypes
 import os
 import tempfile
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -23,7 +25,7 @@ from skillyard.engine import RunFiles
 from skillyard.errors import FileMissing, RecordNotFound
 from skillyard.execution import WorkFile
 from skillyard.execution.run_inputs import LARGEST_FILE
-from skillyard.permissions import tool_kind
+from skillyard.permissions import WorkspaceToolName, tool_kind
 from skillyard.server.authorization import CurrentCaller, require_scope
 from skillyard.server.file_transfers import (
     FILE_BODY,
@@ -40,22 +42,91 @@ from skillyard.server.file_transfers import (
 )
 from skillyard.server.organisation_services import CurrentServices, OrganisationServices
 from skillyard.server.responses import READ_PROBLEMS, WRITE_PROBLEMS, EventStream, stream_responses
-from skillyard.server.shapes import Answer
-from skillyard.server.shapes.workspace_shapes import (
-    CallerWorkspace,
-    CallerWorkspaceDetail,
-    NewWorkspace,
-    WorkspaceCall,
-    WorkspaceCallAnswer,
-    WorkspaceCallEnded,
-    WorkspaceCallEvent,
-    WorkspaceOutput,
-)
-from skillyard.workspace import FilePreview, WorkspaceFile
+from skillyard.server.shapes import Answer, RequestBody, ResponseShape
+from skillyard.wire import WireForm, wire
+from skillyard.workspace import BackgroundProcess, FilePreview, WorkspaceFile, WorkspaceRecord
 
 if TYPE_CHECKING:
     from skillyard.server.background.caller_sessions import BegunCall
-    from skillyard.workspace import WorkspaceRecord
+    from skillyard.workspace import WorkspaceAnswer
+
+
+class NewWorkspace(RequestBody):
+    """A workspace to create, under an `id` of the caller's choice or, without one, a new one."""
+
+    id: str | None = Field(default=None, min_length=1, max_length=128)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceDetail(WireForm):
+    """One workspace with its session: whether one is open, its folder as commands see it, and its background processes."""
+
+    record: WorkspaceRecord = field(metadata=wire(inline=True))
+    open: bool
+    working_folder: str | None
+    processes: tuple[BackgroundProcess, ...]
+
+
+class WorkspaceCall(RequestBody):
+    """A tool to call, with the arguments of its schema: `bash` with a `command`, `file_read` with a `file_path`."""
+
+    tool: WorkspaceToolName
+    arguments: dict[str, Any] = Field(default={})
+
+
+class WorkspacePicture(ResponseShape):
+    """A picture that a tool gives: its media type, and its bytes as base64."""
+
+    media_type: str
+    data: str
+
+
+class WorkspaceCallAnswer(ResponseShape):
+    """What a tool answers: `text` is for a model, `data` the same for programs.
+
+    When it was not done `ok` is false and `code` says why. `exit_code` and `signal` are a command's; `fresh` says that an
+    earlier shell of the workspace is gone; `output_file` is the path of the whole output where `text` is cut; `process` is the
+    id of a background process.
+    """
+
+    tool: str
+    text: str
+    ok: bool
+    code: str | None
+    exit_code: int | None
+    signal: int | None
+    duration_ms: int
+    fresh: bool
+    output_file: str | None
+    process: str | None
+    data: dict[str, Any]
+    images: list[WorkspacePicture]
+
+    @classmethod
+    def made_of(cls, answer: WorkspaceAnswer) -> WorkspaceCallAnswer:
+        """An answer in this shape."""
+        images = [
+            {"media_type": image.media_type, "data": base64.b64encode(image.data).decode("ascii")} for image in answer.images
+        ]
+        return cls.model_validate({**answer.to_dict(), "images": images})
+
+
+class WorkspaceOutput(ResponseShape):
+    """A piece of what a command writes."""
+
+    event: Literal["output"] = "output"
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+class WorkspaceCallEnded(ResponseShape):
+    """The call has ended: its answer."""
+
+    event: Literal["end"] = "end"
+    answer: WorkspaceCallAnswer
+
+
+WorkspaceCallEvent = Annotated[WorkspaceOutput | WorkspaceCallEnded, Field(discriminator="event")]
 
 
 routes: Final = APIRouter(prefix="/api/v1/workspaces", tags=["workspaces"], dependencies=[require_scope("workspaces:use")])
@@ -71,29 +142,28 @@ _Own = Annotated["WorkspaceRecord", Depends(_own)]
 
 
 @routes.get("", responses=READ_PROBLEMS)
-async def list_workspaces(service: CurrentServices, caller: CurrentCaller) -> Answer[list[CallerWorkspace]]:
+async def list_workspaces(service: CurrentServices, caller: CurrentCaller) -> Answer[list[WorkspaceRecord]]:
     """The caller's workspaces, by id."""
     records = await service.workspaces.records(service.owner(caller))
-    return Answer(data=[CallerWorkspace.of(record) for record in records])
+    return Answer(data=list(records))
 
 
 @routes.post("", status_code=201, responses=WRITE_PROBLEMS)
-async def create_workspace(service: CurrentServices, caller: CurrentCaller, body: NewWorkspace) -> Answer[CallerWorkspace]:
+async def create_workspace(service: CurrentServices, caller: CurrentCaller, body: NewWorkspace) -> Answer[WorkspaceRecord]:
     """Create an empty workspace."""
     workspace_id = body.id if body.id is not None else f"ws-{os.urandom(9).hex()}"
     set_audit_subject(workspace_id)
-    return Answer(data=CallerWorkspace.of(await service.workspaces.create(workspace_id, service.owner(caller))))
+    return Answer(data=await service.workspaces.create(workspace_id, service.owner(caller)))
 
 
 @routes.get("/{workspace}", responses=READ_PROBLEMS)
-async def get_workspace(service: CurrentServices, record: _Own) -> Answer[CallerWorkspaceDetail]:
+async def get_workspace(service: CurrentServices, record: _Own) -> Answer[WorkspaceDetail]:
     """One workspace with its session."""
     found = await service.workspaces.find(record)
     stands = found is not None and found.is_open
-    processes = [process.to_dict() for process in found.processes()] if found is not None else []
+    processes = tuple(found.processes()) if found is not None else ()
     folder = found.working_folder if found is not None and stands else None
-    more = {"open": stands, "working_folder": folder, "processes": processes}
-    return Answer(data=CallerWorkspaceDetail.model_validate({**record.to_dict(), **more}))
+    return Answer(data=WorkspaceDetail(record, stands, folder, processes))
 
 
 @routes.delete("/{workspace}", status_code=204, responses=WRITE_PROBLEMS)

@@ -1,4 +1,4 @@
-"""The shapes of conversations: turns, their events as they are streamed and kept, questions, files and skill usage."""
+"""The shapes of conversations: turns, their events as they are streamed and kept, questions, files of workspaces."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ ToolName = Literal[SkillToolName, WorkspaceToolName]
 
 
 class ToolRules(RequestBody):
-    """Rules about tools such as `Bash(git push:*)`, and what becomes of the rest."""
+    """Rules about tools such as `Bash(git push:*)`, and the default for the rest."""
 
     allow: RuleList | None = None
     ask: RuleList | None = None
@@ -350,6 +350,25 @@ class SkillUsageReportShape(BaseModel):
     never_used: list[str]
     not_followed: list[str]
     fails_often: list[str]
+
+
+class WorkspaceEntryShape(BaseModel):
+    """One file or folder of a workspace; `origin` is `user` or the run or turn that wrote it, where that is recorded."""
+
+    path: str
+    kind: Literal["file", "folder"]
+    size: int
+    modified: datetime
+    media_type: str | None
+    origin: str | None
+
+
+class WorkspaceFiles(BaseModel):
+    """What lies in a workspace, by path; `truncated` says that there is more, `size` is that of the listed files in bytes."""
+
+    entries: list[WorkspaceEntryShape]
+    truncated: bool
+    size: int
 
 
 class TurnShape(ResponseShape):

@@ -132,7 +132,7 @@ class VersionComparison(BaseModel):
 
 
 class InstallResult(ResponseShape):
-    """What became of one skill; `unmet` is what this machine lacks for it, `findings` are the scanner's.
+    """The result for one skill; `unmet` is what this machine lacks for it, `findings` are the scanner's.
 
     `power_sentences` are sentences about what the skill may do. `required_by` says why one that nobody named was installed.
     """

@@ -54,7 +54,7 @@ class RunInput(RequestBody):
     """
 
     parameters: dict[str, Any] = Field(default={})
-    context: dict[str, Any] = Field(default={}, description="who asks, for the skill; whose run it is the server says")
+    context: dict[str, Any] = Field(default={}, description="the caller, for the skill; the server sets the user of the run")
     entry: str | None = Field(default=None, min_length=1, max_length=500)
     arguments: list[str] = Field(default=[], max_length=MOST_ARGUMENTS)
     packages: list[PackageName] = Field(default=[], max_length=MOST_PACKAGES)
@@ -104,7 +104,7 @@ def _file(given: GivenFile, uploads: dict[str, WorkFile]) -> WorkFile:
     try:
         return WorkFile(given.name, base64.b64decode(given.content or "", validate=True))
     except binascii.Error:
-        raise InvalidInput(f"the content of {given.name!r} is no base64", hint="encode its bytes in base64") from None
+        raise InvalidInput(f"the content of {given.name!r} is not base64", hint="encode its bytes in base64") from None
 
 
 class RunFault(BaseModel):

@@ -1,4 +1,4 @@
-/** The rules of an agent about commands and files: three lists, what becomes of the rest, and a line to try a call with them. */
+/** The rules of an agent about commands and files: three lists, the default for the rest, and a line to try a call with them. */
 import { Badge, Box, Code, Group, NativeSelect, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";

@@ -1,4 +1,4 @@
-/** What became of skills in each turn: offered, loaded, read, run, and how it ended, with tokens and time for each. */
+/** The usage of skills in each turn: offered, loaded, read, run, and how it ended, with tokens and time for each. */
 import { Anchor, Box, Skeleton, Text, ThemeIcon } from "@mantine/core";
 import { IconBook2, IconCircleCheck, IconCircleX, IconFileText, IconGavel, IconPlayerPlay, IconTags, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";

@@ -1,4 +1,4 @@
-/** An install as it goes on, and what it came to. */
+/** The progress of an install, and its result. */
 import { Alert, Button, Code, Group, Loader, Paper, Progress as Bar, Stack, Text, ThemeIcon } from "@mantine/core";
 import { IconCheck, IconX } from "@tabler/icons-react";
 import { useQueryClient } from "@tanstack/react-query";
@@ -25,7 +25,7 @@ interface Props {
   agree: (consent: string) => void;
 }
 
-/** A skill that an install would bring along, as its refusal names it. */
+/** A skill that would be installed too, as the refusal names it. */
 interface Along {
   skill_id: string;
   source: string;

@@ -13,7 +13,7 @@ import classes from "./RunRow.module.css";
 
 interface Props {
   title: string;
-  /** What stands there when there is none. */
+  /** What is shown when there is none. */
   none: string;
   /** Only its first page is shown. */
   query: UseInfiniteQueryResult<InfiniteData<{ data: readonly RunSummary[] }>>;

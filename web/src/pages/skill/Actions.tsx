@@ -51,7 +51,7 @@ export function Actions({ skill }: { skill: SkillDetail }) {
   );
 }
 
-/** What is wanted of a skill, and the other four that could be. */
+/** The state of a skill, and the other four. */
 function State({ skill }: { skill: SkillDetail }) {
   const t = useText(table);
   const cache = useQueryClient();

@@ -22,7 +22,7 @@ export const clients = words(
     title: "谁能加载它",
     commands: "安装到别处",
     commandsWhy: "在相应客户端所在的机器上执行，技能从这台服务器获取。",
-    plainHttp: "这台服务器没有 https 地址。只有在您自己的 skillyard.toml 的 [packages] 中设置 private-hosts = true，Skillyard 才会访问它。",
+    plainHttp: "这台服务器没有 https 地址。只有在你自己的 skillyard.toml 的 [packages] 中设置 private-hosts = true，Skillyard 才会访问它。",
     local: "在本机使用",
     localWhy: "这个技能没有安装在这台服务器上，其他机器无法从这里获取。请先安装；在本机上，智能体可通过 MCP 使用它。",
     installFirst: "安装到这里，带版本管理",

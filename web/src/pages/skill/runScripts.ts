@@ -9,5 +9,5 @@ export function scriptsOf({ files, run: { entry } }: Pick<SkillDetail, "files" |
   return entry ? [entry, ...names.filter((name) => name !== entry)] : names;
 }
 
-/** One argument a line, as it stands there; empty lines are none. */
+/** One argument a line, as written; empty lines are none. */
 export const argumentsOf = (lines: string): string[] => lines.split(/\r\n|\r|\n/).filter((argument) => argument !== "");

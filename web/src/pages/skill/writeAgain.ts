@@ -13,7 +13,7 @@ const without = (values: Record<string, unknown>, dropped: ReadonlySet<string> =
 
 type Given = Pick<RunDetail, "parameters" | "context" | "entry" | "arguments" | "packages">;
 
-/** Fills the form in which a schedule is changed; a secret stands there as the server shows it, and stays what it is where it is sent so. */
+/** Fills the form in which a schedule is changed; a secret is shown as the server sends it, and stays what it is where it is sent so. */
 export function writeScheduled(skill: Pick<SkillDetail, "id" | "input_schema" | "run">, place: string, { parameters, entry, arguments: line, packages }: Omit<Given, "context">): void {
   const fields = fieldsOf(skill.input_schema);
   const beyond = fields && Object.keys(parameters).some((name) => !fields.some((field) => field.name === name));
