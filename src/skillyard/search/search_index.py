@@ -98,6 +98,11 @@ class SearchIndex:
                 numbers.append(number)
         return np.array(numbers, dtype=np.int64)
 
+    @cached_property
+    def gone(self) -> NDArray[Any]:
+        """The positions of the skills that no longer count."""
+        return (self.numbers < 0).nonzero()[0]
+
     def written_as(self, candidates: Collection[str]) -> set[int]:
         """Numbers of the skills whose name, slug or id as written, without case, is one of `candidates`."""
         if not candidates:
