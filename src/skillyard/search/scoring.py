@@ -207,10 +207,10 @@ def postings_of(index: SearchIndex, position: int) -> tuple[Postings, int]:
     raise IndexError(position)
 
 
-def slices(postings: Postings, numbers: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def slices(postings: Postings, numbers: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Where the postings of each word begin and end; nothing for one that is not there."""
     if not len(postings.words):
-        empty = np.zeros(len(numbers), np.int64)
+        empty = np.zeros(len(numbers), np.uint32)
         return empty, empty
     at = np.minimum(np.searchsorted(postings.words, numbers), len(postings.words) - 1)
     begin = postings.starts[at]
