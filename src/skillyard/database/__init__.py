@@ -6,6 +6,8 @@ stores what services write. It takes half a second to import, so listing or show
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skillyard.database.connection import Database, database_url, isolated_url, redacted_url
 from skillyard.database.dialects import (
     database_now,
@@ -51,14 +53,6 @@ from skillyard.database.registry_tables import (
     version_approvals,
     webhooks,
 )
-from skillyard.database.repair import (
-    CopiedTable,
-    RepairReport,
-    copy_records,
-    has_records,
-    repair_file,
-    replace_records,
-)
 from skillyard.database.tables import (
     METADATA,
     USAGE_BUCKETS,
@@ -86,6 +80,17 @@ from skillyard.database.tables import (
     worker_pools,
     workers,
 )
+from skillyard.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from skillyard.database.repair import (
+        CopiedTable,
+        RepairReport,
+        copy_records,
+        has_records,
+        repair_file,
+        replace_records,
+    )
 
 __all__ = [
     "HEAD",
@@ -164,3 +169,8 @@ __all__ = [
     "worker_pools",
     "workers",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {"repair": ("CopiedTable", "RepairReport", "copy_records", "has_records", "repair_file", "replace_records")},
+)

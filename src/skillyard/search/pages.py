@@ -98,10 +98,13 @@ def read_pages(sources: Iterable[PageSource]) -> list[Page]:
     return [_page(source) for source in sources]
 
 
-@lru_cache(maxsize=1 << 13)  # one request asks for each of its words a dozen times
-def word_number(word: str) -> int:
+def uncached_word_number(word: str) -> int:
     """The number of a word as `words` gives it."""
     return zlib.crc32(root(word).encode("utf-8", "replace"))
+
+
+word_number: Final = lru_cache(maxsize=1 << 13)(uncached_word_number)
+"""The same; one request asks for each of its words a dozen times."""
 
 
 def _page(source: PageSource) -> Page:

@@ -45,7 +45,7 @@ _COUNTS: Final = ("in_description", "in_body", "in_name")
 _RANGES: Final = 16  # of words, by their numbers
 _FEW_POSTINGS: Final = 1 << 17  # which are put together in one range
 _TYPES: Final = {
-    "words": np.uint32, "starts": np.int64, "skills": np.int32, "described": np.uint8, "body": np.uint8,
+    "words": np.uint32, "starts": np.uint32, "skills": np.int32, "described": np.uint8, "body": np.uint8,
     "in_description": np.int32, "in_body": np.int32, "in_name": np.int32, "names": np.uint32, "name_starts": np.int64,
     "pairs": np.uint32, "pair_starts": np.int64, "said": np.uint32, "said_starts": np.int64, "lengths": np.int32,
 }  # fmt: skip
@@ -62,7 +62,7 @@ class Postings(NamedTuple):
     """
 
     words: NDArray[np.uint32]
-    starts: NDArray[np.int64]
+    starts: NDArray[np.uint32]
     skills: NDArray[np.int32]
     described: NDArray[np.uint8]
     body: NDArray[np.uint8]
@@ -145,7 +145,7 @@ def _put_together(parts: Sequence[_StoredPart]) -> Postings:
             lists.append(some[name])
         at = end
     return Postings(
-        starts=_starts(np.concatenate(by_word.pop("lengths"))),
+        starts=_starts(np.concatenate(by_word.pop("lengths"))).astype(np.uint32),
         **{name: np.concatenate(lists) for name, lists in by_word.items()},
         **whole,
         names=_one_after_the_other(parts, "names"),
@@ -283,7 +283,7 @@ def _inverted(words: NDArray[np.uint32], **lists: NDArray[Any]) -> dict[str, NDA
     words = words[order]
     changes = np.concatenate([[True], words[1:] != words[:-1]]) if len(words) else np.zeros(0, np.bool_)
     first = np.flatnonzero(changes)
-    starts = np.concatenate([first, [len(words)]]).astype(np.int64)
+    starts = np.concatenate([first, [len(words)]]).astype(np.uint32)  # of an index, a file has no room for more postings
     lists = {name: values[order] for name, values in lists.items()}
     has = {
         "in_description": lists["described"] > 0,
@@ -297,7 +297,7 @@ def _inverted(words: NDArray[np.uint32], **lists: NDArray[Any]) -> dict[str, NDA
 Key = tuple[object, ...]
 """What a page was read from: the skill, the state of its file and a checksum of its header; plain values."""
 
-_FORMAT: Final = 6
+_FORMAT: Final = 7
 _MAGIC: Final = b"SKYS"
 _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one

@@ -167,18 +167,16 @@ def _pairs(index: SearchIndex, positions: NDArray[np.int64], terms: Terms, query
 def _pairs_worth(
     postings: Postings, local: NDArray[np.int64], pairs: NDArray[np.uint32], worth: NDArray[np.float64]
 ) -> NDArray[np.float64]:
+    if not len(postings.pairs):
+        return np.zeros(len(local))
     begin, end = postings.pair_starts[local], postings.pair_starts[local + 1]
-    owned = np.concatenate([postings.pairs[one:two] for one, two in zip(begin.tolist(), end.tolist(), strict=True)])
-    likely = np.zeros(_LOW + 1, np.bool_)  # by the lower bits of a pair: most of them are none of these
-    likely[pairs & _LOW] = True
-    found = np.flatnonzero(likely[owned & _LOW])
-    at = np.minimum(np.searchsorted(pairs, owned[found]), len(pairs) - 1)
-    hits = np.where(pairs[at] == owned[found], worth[at], 0.0)
-    owners = np.searchsorted(np.cumsum(end - begin), found, side="right")
-    return np.bincount(owners, weights=hits, minlength=len(local)).astype(np.float64)
+    spans = zip(begin.tolist(), end.tolist(), strict=True)
+    at = begin[:, None] + np.array([postings.pairs[one:two].searchsorted(pairs) for one, two in spans])
+    has = (at < end[:, None]) & (postings.pairs.take(at, mode="clip") == pairs)
+    worths: NDArray[np.float64] = has @ worth
+    return worths
 
 
-_LOW: Final = np.uint32(0xFFFF)
 _ADDED: Final = 0.6  # what a word counts in a clause that the request does not say itself
 _ALL: Final = 0.99  # share of a clause's weight that is all of it
 _BEST_CLAUSES: Final = 3

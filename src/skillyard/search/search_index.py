@@ -48,7 +48,7 @@ class SearchIndex:
         before: SearchIndex | None = None,
     ) -> None:
         self.skills = tuple(skill for skill in skills if skill.offered or (everyone and skill.usable))
-        self._keys = _keys(self.skills)
+        self._keys: Sequence[Key] = _keys(self.skills)
         self._file = _file(cache, self.skills, everyone=everyone) if cache and self.skills else None
         self._before = before.segments if before else None
         self._progress: Callable[[int, int], object] | None = None
@@ -71,6 +71,7 @@ class SearchIndex:
         segments = self._before if self._before is not None else _kept(self._file)
         self._before = None
         if _is_whole(segments, self._keys):
+            self._keys = segments[0].keys  # equal ones, so that they are in memory once
             return segments
         have = {key for segment in segments for key in segment.keys}
         missing = [number for number, key in enumerate(self._keys) if key not in have]
@@ -97,6 +98,11 @@ class SearchIndex:
                     position_of[number] = len(numbers)
                 numbers.append(number)
         return np.array(numbers, dtype=np.int64)
+
+    @cached_property
+    def gone(self) -> NDArray[Any]:
+        """The positions of the skills that no longer count."""
+        return (self.numbers < 0).nonzero()[0]
 
     def written_as(self, candidates: Collection[str]) -> set[int]:
         """Numbers of the skills whose name, slug or id as written, without case, is one of `candidates`."""
@@ -184,7 +190,7 @@ class SearchIndex:
         with contextlib.closing(files):
             self.reading = True
             try:
-                parts = _read([self._sources[number] for number in missing], self._progress, files)
+                parts = _read([source_of(self.skills[number]) for number in missing], self._progress, files)
             finally:
                 self.reading = False
             from skillyard.search.postings import make_segment, save_segments, with_segment
@@ -282,7 +288,7 @@ def _keys(skills: Sequence[Skill]) -> list[Key]:
 
 def _is_whole(segments: Sequence[Segment], keys: Sequence[Key]) -> bool:
     """Whether one segment has exactly these skills in their order, as after the first search of a catalog."""
-    return len(segments) == 1 and segments[0].keys == tuple(keys)
+    return len(segments) == 1 and (segments[0].keys is keys or segments[0].keys == tuple(keys))
 
 
 def _file(cache: str, skills: Sequence[Skill], *, everyone: bool) -> str:

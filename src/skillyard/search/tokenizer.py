@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from skillyard.search.pages import word_number
+from skillyard.search.pages import uncached_word_number
 from skillyard.search.words import plain, run_words, runs
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _BITS: Final = (10, 20)  # least and most bits of the table
 _MOST: Final = 1 << 19  # different runs that are remembered
 _THIRD_PARTY: Final = re.compile(rb"(?i)\bthird[- ]part(?:y|ies)\b")  # as in `words`
 _ASCII, _HAN, _OTHER = 1, 2, 3  # kinds of bytes; 0 is between runs. Two kinds with a bit in common stay together
-_KINDS: Final = np.array([_OTHER if byte > 127 else _ASCII if chr(byte).isalnum() else 0 for byte in range(256)], np.uint8)
+_KINDS: Final = bytes(_OTHER if byte > 127 else _ASCII if chr(byte).isalnum() else 0 for byte in range(256))
 
 Numbers = tuple["NDArray[np.uint32]", "NDArray[np.int64]"]
 """The words of some texts as numbers, in order and with repetitions, one text after the other, and how many each has."""
@@ -65,12 +65,12 @@ class Tokenizer:
         self._slots: NDArray[np.uint64] = np.zeros(1 << self._bits, np.uint64)
         self._ids: NDArray[np.int32] = np.zeros(1 << self._bits, np.int32)
         self._others: dict[int, int] = {}
-        self._begins, self._words = array("l", [0]), array("I")  # words of run `id` are `begins[id]:begins[id + 1]`
+        self._begins, self._words = array("q", [0]), array("I")  # words of run `id` are `begins[id]:begins[id + 1]`
 
     def _add(self, texts: list[bytes], found: list[NDArray[np.uint32]], lengths: list[NDArray[np.int64]]) -> None:
         joined = b"\n" + b"\n".join(texts) + b"\n"
         data = np.frombuffer(joined, np.uint8)
-        kinds = _KINDS[data]
+        kinds = np.frombuffer(bytearray(joined.translate(_KINDS)), np.uint8)
         if not joined.isascii():
             _take_marks_out(kinds, data)
             _set_han(kinds, data)
@@ -80,11 +80,12 @@ class Tokenizer:
         if not joined.isascii():
             before, last = _in_pairs(kinds, before, last)
         ids = self._known(joined, data, before, last)
-        begins = np.array(self._begins, dtype=np.int64)
-        begin, count = begins[ids], np.diff(begins)[ids]
+        begins = np.frombuffer(self._begins, np.int64)  # no copy; nothing can be learned until this is gone
+        begin = begins[ids]
+        count = begins[1:][ids] - begin
         sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
         where = np.repeat(begin - sums[:-1], count) + np.arange(int(sums[-1]))
-        found.append(np.array(self._words, dtype=np.uint32)[where])
+        found.append(np.frombuffer(self._words, np.uint32)[where])
         ends = np.cumsum([len(text) + 1 for text in texts])
         lengths.append(np.diff(sums[np.searchsorted(before, np.concatenate([[0], ends]))]))
 
@@ -100,8 +101,9 @@ class Tokenizer:
                 return self._known(joined, data, before, last)
             unique, first, back = np.unique(hashes[missed], return_index=True, return_inverse=True)
             at = missed[first]
-            runs = zip(unique.tolist(), slots[at].tolist(), (before[at] + 1).tolist(), (last[at] + 1).tolist(), strict=True)
-            ids[missed] = np.array([self._id(one, slot, joined, *span) for one, slot, *span in runs], np.int32)[back.ravel()]
+            learned = self._learned(joined, unique, before[at] + 1, last[at] + 1)
+            self._put(unique, slots[at], learned)
+            ids[missed] = learned[back.ravel()]
         return ids
 
     def _hashes(self, data: NDArray[np.uint8], before: NDArray[Any], last: NDArray[Any]) -> NDArray[np.uint64]:
@@ -116,19 +118,25 @@ class Tokenizer:
         hashes: NDArray[np.uint64] = (sums[last] - sums[before]) * self._inverses[before] | np.uint64(1)  # 0 is an empty slot
         return hashes
 
-    def _id(self, hashed: int, slot: int, joined: bytes, begin: int, end: int) -> int:
-        known = self._others.get(hashed)
-        if known is not None:
-            return known
-        number = len(self._begins) - 1
-        text = joined[begin:end].decode("utf-8", "replace")
-        self._words.extend(map(word_number, run_words(text)))
-        self._begins.append(len(self._words))
-        if self._slots[slot]:
-            self._others[hashed] = number
-        else:
-            self._slots[slot], self._ids[slot] = hashed, number
-        return number
+    def _learned(self, joined: bytes, hashes: NDArray[np.uint64], begin: NDArray[Any], end: NDArray[Any]) -> NDArray[np.int32]:
+        """The ids of runs, by their different hashes; the words of each that is new are looked up."""
+        begins, found, known = self._begins, self._words, self._others.get
+        ids: list[int] = []
+        for hashed, one, two in zip(hashes.tolist(), begin.tolist(), end.tolist(), strict=True):
+            number = known(hashed)
+            if number is None:
+                number = len(begins) - 1
+                found.extend([uncached_word_number(word) for word in run_words(joined[one:two].decode("utf-8", "replace"))])
+                begins.append(len(found))
+            ids.append(number)
+        return np.array(ids, np.int32)
+
+    def _put(self, hashes: NDArray[np.uint64], slots: NDArray[np.int64], ids: NDArray[np.int32]) -> None:
+        """Remember the ids where they are looked up: one run in each slot, the others apart."""
+        free = np.flatnonzero(self._slots[slots] == 0)
+        self._slots[slots[free]], self._ids[slots[free]] = hashes[free], ids[free]  # of several for one slot the last
+        others = np.flatnonzero(self._slots[slots] != hashes)
+        self._others.update(zip(hashes[others].tolist(), ids[others].tolist(), strict=True))
 
 
 def _set_han(kinds: NDArray[np.uint8], data: NDArray[np.uint8]) -> None:
