@@ -29,9 +29,9 @@ from skillyard.database import Database
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build/browser"  # of tests that failed
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-_CHEAP = (  # no page lives long enough for scripts to be compiled for speed; what is compiled whole is kept for the next
+_CHEAP = (  # no page lives long enough for scripts to be optimized; all is compiled at once, and what is compiled is kept
     "--disable-dev-shm-usage",
-    "--js-flags=--no-opt --no-maglev --no-lazy",
+    "--js-flags=--no-opt --no-maglev --no-lazy --always-sparkplug",
 )
 _SHIFTS = """
 window.__shift = 0;
