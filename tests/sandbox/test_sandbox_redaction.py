@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillyard.sandbox import Policy
-from skillyard.sandbox.run_environment import REDACTED, base_environment, redact
+from skillyard.sandbox.policy import REDACTED, base_environment, redact
 
 
 @given(st.text(min_size=4, max_size=60), st.binary(max_size=40), st.binary(max_size=40))

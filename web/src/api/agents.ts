@@ -9,8 +9,8 @@ export type AgentBody = components["schemas"]["AgentBody"];
 export type AgentPrompt = components["schemas"]["AgentPrompt"];
 export type AgentShare = components["schemas"]["SkillPromptShare"];
 export type CommandRuling = components["schemas"]["CommandRuling"];
-export type ToolName = CommandRuling["tool"];
 type CallCheck = components["schemas"]["ToolCallCheck"];
+export type ToolName = CallCheck["tool"];
 
 /** The agent as a request writes it. */
 export function agentBody({ name, description, system_prompt, model, settings, skills }: Agent): AgentBody {
