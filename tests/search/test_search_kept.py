@@ -106,6 +106,21 @@ def test_a_living_catalog_sees_an_edit_after_it_refreshed(shelf: Path, make_skil
     assert [match.skill.name for match in catalog.search("violins")] == ["gallery"]
 
 
+def test_after_an_edit_only_what_may_have_changed_is_compared(
+    shelf: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.discover(roots=[shelf])
+    assert not catalog.search("violins")
+    compared: list[str] = []
+    real = index_module.header_of
+    monkeypatch.setattr(index_module, "header_of", lambda skill: compared.append(skill.name) or real(skill))
+    for _ in range(2):  # the edited file was written a moment ago, so it is looked at once more
+        make_skill(shelf, "gallery", description="Tunes violins.", body=f"{len(compared)} strings.\n")
+        catalog.refresh()
+        assert [match.skill.name for match in catalog.search("violins")] == ["gallery"]
+    assert compared == ["gallery", "gallery"]
+
+
 @pytest.mark.parametrize("damage", [b"", b"SKYS", b"\0" * 400, b"not an index at all" * 50])
 def test_a_damaged_index_heals(shelf: Path, damage: bytes) -> None:
     assert best(shelf, "accounts") == ["ledger"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillyard.search import SearchIndex, search_skills
+from skillyard.search import SearchIndex, scoring, search_skills
 from skillyard.search.pages import Page, PageSource, read_pages, source_of, word_number
 from skillyard.search.postings import build_postings, merge, pairs_of
 from skillyard.search.ranker import ANSWER_CLUES, BASE, CLUES, FEATURES, RANKER_FILE, RISING, Ranker, candidate_features, ranker
@@ -208,6 +208,15 @@ def test_a_filter_leaves_the_best_of_the_skills_that_it_allows() -> None:
     assert sorted(found.sums.tolist(), reverse=True) == best
     assert len(found.positions) == MOST_CLOSE
     assert len(asked) < len(many)
+
+
+@pytest.mark.parametrize("skills", [0, 50, 3_000])
+def test_the_best_sums_are_those_that_sorting_all_would_find(skills: int) -> None:
+    sums = np.random.default_rng(5).integers(0, 40, skills) / 8  # many are equal
+    positions = np.flatnonzero(sums >= scoring._bound(sums, 20))
+    if skills > 20:
+        positions = positions[scoring._best(sums[positions], 20)]
+    assert positions.tolist() == sorted(np.argsort(-sums, kind="stable")[:20].tolist())
 
 
 def test_reasons_are_whole_words_as_somebody_writes_them() -> None:

@@ -48,7 +48,7 @@ class SearchIndex:
         before: SearchIndex | None = None,
     ) -> None:
         self.skills = tuple(skill for skill in skills if skill.offered or (everyone and skill.usable))
-        self._keys: Sequence[Key] = _keys(self.skills)
+        self._keys: Sequence[Key] = _keys(self.skills, before)
         self._file = _file(cache, self.skills, everyone=everyone) if cache and self.skills else None
         self._before = before.segments if before else None
         self._progress: Callable[[int, int], object] | None = None
@@ -262,21 +262,25 @@ class _Portions:
         return [stored_postings(pages, self._tokenizer, self._files)]
 
 
-def _keys(skills: Sequence[Skill]) -> list[Key]:
-    """What identifies the text of each skill; this is done for all of them in every process, also when nothing has changed."""
+def _keys(skills: Sequence[Skill], before: SearchIndex | None) -> list[Key]:
+    """What identifies the text of each skill; this is done for all of them in every process, also when nothing has changed.
+
+    That of a skill which is the same at the same place of an earlier index is taken from there.
+    """
+    earlier, known = (before.skills, before._keys) if before else ((), ())
     keys: list[Key] = []
     seen: dict[Key, int] = {}
     now = time.time_ns()
     settled = now - _UNSETTLED_NS
-    for skill in skills:
-        header = zlib.crc32("\0".join(header_of(skill)).encode("utf-8", "replace"))
-        path = path_of(skill)
-        if path:
+    for number, skill in enumerate(skills):
+        if number < len(known) and _is_settled(known[number]) and earlier[number] == skill:
+            key = known[number]
+        elif path := path_of(skill):
             mode, size, changed, inode = skill.stamp
             # a file that may change once more within the same tick of the clock has a state that never comes again
-            key: Key = (path, header, mode, size, changed if changed < settled else -now, inode)
+            key = (path, _checksum(skill), mode, size, changed if changed < settled else -now, inode)
         else:
-            key = (skill.id, header)
+            key = (skill.id, _checksum(skill))
         if key in seen:
             seen[key] += 1
             key = (*key, seen[key])
@@ -284,6 +288,18 @@ def _keys(skills: Sequence[Skill]) -> list[Key]:
             seen[key] = 0
         keys.append(key)
     return keys
+
+
+def _checksum(skill: Skill) -> int:
+    return zlib.crc32("\0".join(header_of(skill)).encode("utf-8", "replace"))
+
+
+def _is_settled(key: Key) -> bool:
+    """Whether it is the key of a file whose state does not come again with another content."""
+    match key:
+        case (_, _, _, _, int(changed), _):
+            return changed > 0
+    return False
 
 
 def _is_whole(segments: Sequence[Segment], keys: Sequence[Key]) -> bool:
