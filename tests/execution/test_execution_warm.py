@@ -22,7 +22,7 @@ def execute(parameters, context=None):
 
 
 async def standing(executor: Executor, count: int) -> None:
-    for _ in range(500):
+    for _ in range(3000):
         if executor._pool.standing == count:
             return
         await asyncio.sleep(0.01)

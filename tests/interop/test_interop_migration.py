@@ -96,8 +96,9 @@ async def test_a_migrated_skill_runs(write: Write) -> None:
     body = parse_document((folder / "SKILL.md").read_bytes()).body
     assert "const greeting" not in body
     assert 'await execute({ who: "Ada" });' in body  # it shows how to use it
-    catalog = Catalog.discover(roots=[folder.parent], cache=False)
-    run = await catalog.run("greeter", {"who": "Ada"}, timeout_ms=20_000)
+    manifest = folder / "SKILL.md"
+    manifest.write_text(manifest.read_text("utf-8").replace("timeout_ms: 3000", "timeout_ms: 30000"), "utf-8")  # a busy machine
+    run = await Catalog.discover(roots=[folder.parent], cache=False).run("greeter", {"who": "Ada"}, timeout_ms=30_000)
     assert (run.error, run.output) == (None, "你好，Ada")
 
 

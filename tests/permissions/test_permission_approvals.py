@@ -304,7 +304,7 @@ async def test_a_real_skill_is_approved_by_its_content(store, skills_root, make_
 
 
 async def until(condition):
-    for _ in range(500):
+    for _ in range(3000):
         if condition():
             return
         await asyncio.sleep(0.01)

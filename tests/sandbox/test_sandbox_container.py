@@ -438,7 +438,7 @@ print(backend.name, result.status, result.value, can_start("main.py"), can_start
     assert done.stdout == "container ok {'twice': 42} True False\n", done.stderr
 
 
-async def until(holds, seconds: float = 15.0) -> None:
+async def until(holds, seconds: float = 60.0) -> None:
     """Wait until something holds."""
     deadline = time.monotonic() + seconds
     while not holds():

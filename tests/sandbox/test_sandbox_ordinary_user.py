@@ -99,7 +99,7 @@ async def main():
             chosen = Policy(**{"timeout_ms": 8000, **policy})
             return await backend.run(Job(str(tree), entry, json.dumps([str(secret), os.getpid()]).encode(), chosen))
         async def folders():  # deleted in a thread after the answer
-            for _ in range(500):
+            for _ in range(3000):
                 left = [name for name in os.listdir("/tmp") if name.startswith(f"skillyard-run-{os.getpid()}-")]
                 if not left:
                     return []

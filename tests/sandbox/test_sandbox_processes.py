@@ -22,7 +22,7 @@ Survivors = Callable[[str], list[int]]
 
 async def gone(survivors: Survivors, marker: str) -> bool:
     """Whether every process with the marker is gone within a moment."""
-    for _ in range(100):
+    for _ in range(1000):
         if not survivors(marker):
             return True
         await asyncio.sleep(0.01)
@@ -266,7 +266,7 @@ asyncio.run(choose_backend(Policy(), {backend.name!r}).run(job))
         supervisor.kill()
         supervisor.wait()
     assert await gone(survivors, marker)
-    for _ in range(100):  # the kernel keeps the group of a process for a moment after its death
+    for _ in range(400):  # the kernel keeps the group of a process for a moment after its death
         if not (left := _left_after_the_next_run(supervisor.pid)):
             break
         await asyncio.sleep(0.05)

@@ -91,7 +91,7 @@ class Bench:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(500):
+    for _ in range(3000):
         if holds():
             return
         await asyncio.sleep(0.01)
