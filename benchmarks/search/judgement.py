@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.search.examples import Example
 from skillyard.search.ranker import FEATURES, answer_clues, clues
 
-KINDS: Final = {"tiny": "20", "small": "552", "middle": "1,500", "natural": "all"}
+KINDS: Final = {"tiny": "20", "small": "473", "middle": "1,500", "natural": "all"}
 """The catalogs that natural requests are asked in, by their size."""
 BANDS: Final = (0, 0.15, 0.3, 0.5, 0.7, 0.85, 1.01)
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -35,7 +35,7 @@ class Judged(NamedTuple):
 
 def judged(example: Example, scores: Any, fold: str, *, has: bool) -> Judged:
     """What the judgement sees of one example and its scores; `has` says that the right skill is in the catalog."""
-    covered = example.features[:, FEATURES.index("any")].astype(float)
+    covered = example.features[:, FEATURES.index("any_share")].astype(float)
     words = round(float(np.expm1(example.features[0, FEATURES.index("request_length")])))
     best = np.argsort(-scores, kind="stable")[:_LOOKED_AT]
     rows = clues(scores, covered, skills=example.skills, words=words)[best]

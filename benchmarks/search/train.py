@@ -25,9 +25,9 @@ from skillyard.search import SearchIndex
 from skillyard.search.ranker import BASE, FEATURES, RISING
 
 SETTINGS: Final = {
-    "objective": "lambdarank", "learning_rate": 0.08, "num_leaves": 12, "min_data_in_leaf": 40, "feature_fraction": 0.5,
+    "objective": "lambdarank", "learning_rate": 0.08, "num_leaves": 12, "min_data_in_leaf": 40, "feature_fraction": 0.35,
     "bagging_fraction": 0.7, "bagging_freq": 1, "lambda_l2": 5.0, "lambdarank_truncation_level": 12, "max_bin": 63,
-    "verbose": -1, "num_threads": 1, "seed": 7, "deterministic": True,
+    "verbose": -1, "num_threads": 1, "seed": 3, "deterministic": True,
     "monotone_constraints": [int(name in RISING) for name in FEATURES],
 }  # fmt: skip
 TREES: Final = 100

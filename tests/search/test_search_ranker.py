@@ -164,6 +164,49 @@ def test_a_clause_that_the_request_says_whole_counts_more_than_its_words_here_an
     assert row_of[1][FEATURES.index("clause_whole_share")] == 0
 
 
+def test_words_that_stand_together_count_in_either_order_and_more_when_few_skills_have_them_so() -> None:
+    """`one` has them as the request does, `two` the other way round, `three` apart, and `four` a pair that most skills have."""
+    texts = {
+        "one": "Handles the citation format.",
+        "two": "Handles the format citation.",
+        "three": "A citation is handled in a format.",
+        "four": "Handles the usual report.",
+    }
+    others = [DescribedSkill(f"other-{number}", "Handles the usual report.") for number in range(6)]
+    index = SearchIndex([*(DescribedSkill(name, text) for name, text in texts.items()), *others])
+    asked = words("citation format usual report")
+    terms = request_terms(index, asked)
+    candidates = find_candidates(index, terms)
+    rows = candidate_features(index, candidates, terms, asked)
+    row_of = {int(number): row for number, row in zip(index.numbers[candidates.positions], rows, strict=True)}
+
+    def column(name: str) -> list[float]:
+        return [float(row_of[number][FEATURES.index(name)]) for number in range(len(texts))]
+
+    one, two, three, four = column("pairs_near_share")
+    assert one > four > two == three == 0
+    for name in ("pairs_loose_share", "pairs_close_share", "pairs_bare_share", "pair_best_share"):
+        one, two, three, four = column(name)
+        assert one == two > four > three == 0
+    assert column("pairs_loose_rank")[:2] == [1, 1]  # equal values have the same rank
+    assert column("pairs_loose_rank")[2] == 0
+
+
+def test_the_features_of_the_best_are_the_same_with_more_candidates_after_them() -> None:
+    best = [DescribedSkill(f"one-{number}", f"Draws a chart, or colours case {number}.") for number in range(MOST_CLOSE)]
+    index = SearchIndex([*best, *(DescribedSkill(f"two-{number}", "Colours what it draws.") for number in range(100))])
+    asked = words("draw a chart and colour it")
+    terms = request_terms(index, asked)
+    of: list[dict[int, list[float]]] = []
+    for limit in (10, 100):
+        candidates = find_candidates(index, terms, limit=limit)
+        rows = candidate_features(index, candidates, terms, asked)
+        numbers = index.numbers[candidates.positions].tolist()
+        of.append({number: row.tolist() for number, row in zip(numbers, rows, strict=True)})
+    assert len(of[1]) > len(of[0]) == MOST_CLOSE
+    assert [of[1][number] for number in of[0]] == [pytest.approx(row) for row in of[0].values()]
+
+
 def test_trees_are_followed_from_root_to_leaf():
     trees = Ranker(
         {

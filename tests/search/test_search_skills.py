@@ -92,7 +92,7 @@ def test_a_faint_resemblance_is_shown_as_unsure_and_left_out_on_request():
     faint = search_skills(SKILLS, query)
     assert [(match.skill.name, match.sure) for match in faint] == [("email-sequence", False)]
     assert found(query, min_confidence=faint[0].confidence + 0.01) == []
-    assert search_skills(SKILLS, "merge two PDFs into one")[0].sure
+    assert search_skills(SKILLS, "merge PDF files into one")[0].sure
 
 
 @pytest.mark.row("D-16")

@@ -20,7 +20,7 @@ from numpy.lib.format import read_array
 from skillyard.search.matches import Scores
 from skillyard.search.pages import word_number
 from skillyard.search.postings import K1, PLACES, STEP, pairs_of
-from skillyard.search.scoring import NAME, find_candidates, name_rarity, name_strengths, ranges, request_terms
+from skillyard.search.scoring import MOST_CLOSE, NAME, find_candidates, name_rarity, name_strengths, ranges, request_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,26 +32,22 @@ if TYPE_CHECKING:
     from skillyard.search.search_index import SearchIndex
 
 
-_SCORES: Final = ("sum", "counted", "described", "body", "named", "described_once", "body_once")
-_SHARES: Final = (
-    "any",
-    "in_description",
-    "in_body",
-    "in_name",
-    "in_keywords",
-    "in_headings",
-    "in_files",
-    "few",
-    "few_described",
-)
+_PAIRS: Final = ("pairs", "pairs_near", "pairs_loose", "pairs_close", "pairs_bare", "pair_best")
 _CLAUSES: Final = ("clause", "clause_mostly", "clause_whole", "clauses")
-FEATURES: Final = (
-    *(f"{name}_{form}" for name in _SCORES for form in ("share", "of_best", "above_next")),
-    *_SHARES,
-    "rarest", "rarest_described", "name_share", "name_whole", "pairs", "request_length", "added",
-    *(f"{name}_{form}" for name in _CLAUSES for form in ("share", "of_best")),
+_MEASURES: Final = (
+    "sum", "counted", "described", "body", "named", "body_once", "close", "close_described", "either",
+    "any", "in_description", "in_body", "in_name", "in_keywords", "in_headings", "in_files", "few",
+    "rarest", "rarest_described", "name_share", "near_clear", "close_clear", "heavy_clear", "heavy", *_PAIRS, *_CLAUSES,
 )  # fmt: skip
-"""The columns, in their order. None says how long a skill's texts are: that would tell collections apart, not what fits."""
+_FORMS: Final = ("share", "of_best", "above_next", "rank")
+FEATURES: Final = (
+    *(f"{name}_{form}" for form in _FORMS for name in _MEASURES), "name_whole", "request_length", "added"
+)  # fmt: skip
+"""The columns, in their order. None says how long a skill's texts are: that would tell collections apart, not what fits.
+
+A measure "near" weighs each word by how rare it is among the candidates, one "close" among the first of them, one "heavy" by
+the square of its rarity; "clear" is the share of the words that are in name, keywords or description.
+"""
 
 RISING: Final = frozenset(FEATURES) - {"request_length", "added"}
 """The columns of which more never makes a candidate worse."""
@@ -59,6 +55,10 @@ BASE: Final = FEATURES.index("sum_of_best")
 """The column that the trees correct."""
 _IDEAL_WORDS: Final = 10  # words of a request that a perfect skill is expected to have
 _FEW: Final = 5  # the rarest words
+_CLOSE: Final = 20  # the first candidates
+_FARTHEST: Final = 3  # apart are two words of a request at most that make a pair
+_CLEAR: Final = PLACES["name"] | PLACES["keywords"]
+_EQUAL: Final = 1e-5  # of the best: two values with no more between them have the same rank
 
 
 def candidate_features(
@@ -70,47 +70,87 @@ def candidate_features(
     name_lengths = np.array([len(name) for name in names], dtype=np.int64)
     named = (places & PLACES["name"] > 0) * name_strengths(name_lengths)[:, None]
     once = np.minimum(terms.often, 1.0)
-    columns: list[NDArray[Any]] = []
-    counted = described @ (terms.often * terms.described) + body @ (terms.often * terms.body)
-    for values, ideal in (
-        (candidates.sums, _ideal(once * (terms.described + terms.body))),
-        (counted + NAME * (named @ (terms.often * terms.named)), _ideal(terms.often * (terms.described + terms.body))),
-        (described @ (terms.often * terms.described), _ideal(terms.often * terms.described)),
-        (body @ (terms.often * terms.body), _ideal(terms.often * terms.body)),
-        (named @ (terms.often * terms.named), _ideal(terms.often * terms.named)),
-        (described @ (once * terms.described), _ideal(once * terms.described)),
-        (body @ (once * terms.body), _ideal(once * terms.body)),
-    ):
-        columns += _forms(values, ideal)
     weights = once * terms.rarity
-    whole = max(float(weights.sum()), 1e-9)
-    has = [(described > 0) | (body > 0) | (places > 0), described > 0, body > 0]
-    has += [places & PLACES[place] > 0 for place in ("name", "keywords", "headings", "files")]
-    columns += [one @ weights / whole for one in has]
+    in_description, in_body, clear = described > 0, body > 0, (described > 0) | (places & _CLEAR > 0)
+    anywhere = in_description | in_body | (places > 0)
+    by_description, by_body = once * terms.described, once * terms.body
+    counted, counted_body = terms.often * terms.described, terms.often * terms.body
+    first = np.argsort(-candidates.sums, kind="stable")[:MOST_CLOSE]  # the others are compared with these
+    few_first = first[:_CLOSE]
+    close, close_body = _among(clear[few_first], once), _among(in_body[few_first], once)
+    either = np.maximum(described * by_description, body * by_body).sum(axis=1)
+    of_name = NAME * (named @ (terms.often * terms.named))
     few = np.where(weights >= np.sort(weights)[::-1][:_FEW][-1], weights, 0)
-    columns += [one @ few / max(float(few.sum()), 1e-9) for one in has[:2]]
-    top = max(float(weights.max()), 1e-9)
-    columns += [(one * weights).max(axis=1) / top for one in has[:2]]
+    top, best = max(float(weights.max()), 1e-9), max(float(np.sort(weights)[::-1][:_FEW].sum()), 1e-9)
     share = _name_shares(index, names, terms)
-    columns += [share, (share > 0.999) & (name_lengths > 0), _pairs(index, candidates.positions, terms, query_words)]
-    count = len(candidates.positions)
-    columns += [np.full(count, np.log1p(len(terms.numbers))), (has[0] & ~terms.own) @ weights / whole]
-    ideal = max(float(np.sort(weights)[::-1][:_FEW].sum()), 1e-9)
-    for values in _clauses(index, candidates.positions, terms):
-        columns += [values / ideal, values / max(float(values.max()), 1e-9)]
-    return np.stack(columns, axis=1).astype(np.float32)
+    measures = [
+        candidates.sums / _ideal(by_description + by_body),
+        (described @ counted + body @ counted_body + of_name) / _ideal(counted + counted_body),
+        described @ counted / _ideal(counted),
+        body @ counted_body / _ideal(counted_body),
+        named @ (terms.often * terms.named) / _ideal(terms.often * terms.named),
+        body @ by_body / _ideal(by_body),
+        (described @ close + body @ close_body) / _ideal(close + close_body),
+        described @ close / _ideal(close),
+        either / _ideal(np.maximum(by_description, by_body)),
+        *(_share(one, weights) for one in (anywhere, in_description, in_body)),
+        *(_share(places & PLACES[place] > 0, weights) for place in ("name", "keywords", "headings", "files")),
+        _share(anywhere, few),
+        *((one * weights).max(axis=1) / top for one in (anywhere, in_description)),
+        share,
+        _share(clear, _among(clear[first], once)),
+        _share(clear, close),
+        _share(clear, weights**2),
+        _share(anywhere, weights**2),
+        *_pairs(index, candidates.positions, first, terms, query_words),
+        *(values / best for values in _clauses(index, candidates.positions, terms)),
+    ]
+    whole = (share > 0.999) & (name_lengths > 0)
+    long = np.full(len(share), np.log1p(len(terms.numbers)))
+    rest = np.stack([whole, long, _share(anywhere & ~terms.own, weights)])
+    table: NDArray[np.float32] = np.concatenate([_forms(np.stack(measures).astype(np.float32), first), rest]).T.astype(
+        np.float32
+    )
+    return table
+
+
+def _among(has: NDArray[np.bool_], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weight of each word times how rare it is among these candidates."""
+    count = has.sum(axis=0)
+    rarity: NDArray[np.float64] = np.log(1 + (len(has) - count + 0.5) / (count + 0.5))
+    return rarity * weights
+
+
+def _share(has: NDArray[np.bool_], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The share of the weight that the words of each candidate have."""
+    share: NDArray[np.float64] = has @ weights / max(float(weights.sum()), 1e-9)
+    return share
 
 
 def _ideal(weights: NDArray[np.float64]) -> float:
-    return max(float(np.sort(weights)[::-1][:_IDEAL_WORDS].sum()) * (K1 + 1), 1e-9)
+    """The score of a skill that has the heaviest words as strongly as can be."""
+    return _largest(weights) * (K1 + 1)
 
 
-def _forms(values: NDArray[np.float64], ideal: float) -> list[NDArray[np.float64]]:
-    """A score as a share of what a perfect skill would have, of the best, and how far it is above the best of the others."""
-    order = np.sort(values)[::-1]
-    best, second = float(order[0]), float(order[1]) if len(order) > 1 else 0.0
-    other = np.where(values >= best, second, best)
-    return [values / ideal, values / max(best, 1e-9), (values - other) / max(best, 1e-9)]
+def _largest(weights: NDArray[np.float64]) -> float:
+    return max(float(np.sort(weights)[::-1][:_IDEAL_WORDS].sum()), 1e-9)
+
+
+def _forms(measures: NDArray[np.float32], first: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Each measure as it is, as a share of the best, how far it is above the best of the others, and by its rank (1, 1/2, …).
+
+    All that is compared with is the `first` candidates, so that it is the same with more of the others.
+    """
+    ordered = np.sort(measures[:, first], axis=1)
+    best, second = ordered[:, -1:], ordered[:, -2:-1] if len(first) > 1 else np.zeros_like(ordered)
+    whole = np.maximum(best, np.float32(1e-9))
+    other = np.where(measures >= best, second, best)
+    above = [
+        len(first) - one.searchsorted(values + _EQUAL * most, side="right")
+        for one, values, most in zip(ordered, measures, best[:, 0], strict=True)
+    ]
+    rank = np.where(measures > 0, 1 / (1 + np.stack(above)), 0)
+    return np.concatenate([measures, measures / whole, (measures - other) / whole, rank])
 
 
 def _names(index: SearchIndex, positions: NDArray[np.int64]) -> list[NDArray[np.uint32]]:
@@ -149,32 +189,68 @@ def _name_shares(index: SearchIndex, names: Sequence[NDArray[np.uint32]], terms:
     return share
 
 
-def _pairs(index: SearchIndex, positions: NDArray[np.int64], terms: Terms, query_words: Sequence[str]) -> NDArray[np.float64]:
-    """The weight of the pairs of words, following each other in the request, that each skill has as well."""
-    total = np.zeros(len(positions))
+def _pairs(
+    index: SearchIndex, positions: NDArray[np.int64], first: NDArray[np.int64], terms: Terms, query_words: Sequence[str]
+) -> list[NDArray[np.float64]]:
+    """What the texts of each skill have of the pairs of words of the request, a number for each of `_PAIRS`.
+
+    The weight of the pairs that follow each other in both; the same by how few of the `first` have each; that of all pairs
+    with at most two words between them in the request, in either order; the same by how few of the very first have each, and
+    by nothing but how few have each; the weightiest.
+    """
     numbers = np.array([word_number(word) for word in query_words], dtype=np.uint32)
     if len(numbers) < 2:
-        return total
+        return [np.zeros(len(positions)) for _ in _PAIRS]
     weight_of = dict(zip(terms.numbers.tolist(), terms.rarity.tolist(), strict=True))
     weights = np.array([weight_of.get(number, 0.0) for number in numbers.tolist()])
-    pairs, first = np.unique(pairs_of(numbers), return_index=True)
-    worth = np.minimum(weights[:-1], weights[1:])[first] / max(_ideal(terms.rarity) / (K1 + 1), 1e-9)
+    pairs, worth, adjacent = _asked_pairs(numbers, weights)
+    has = np.zeros((len(positions), len(pairs)), np.bool_)
     for postings, here, local in parts_of(index, positions):
-        total[here] = _pairs_worth(postings, local, pairs, worth)
-    return total
+        owners, owned = _owned_pairs(postings, local, pairs)
+        has[here[owners], owned] = True
+    known = has[first].any(axis=0)
+    has, worth, adjacent, few = has[:, known], worth[known], adjacent[known], first[:_CLOSE]
+    bare = _among(has[first], np.ones(len(worth)))
+    rare, close = bare * worth, _among(has[few], worth * has[few].any(axis=0))
+    whole = _largest(rare)
+    return [
+        has @ (worth * adjacent) / _largest(terms.rarity),
+        has @ (rare * adjacent) / whole,
+        has @ rare / whole,
+        has @ close / _largest(close),
+        has @ bare / len(pairs),
+        (has * rare).max(axis=1, initial=0) / max(float(rare.max(initial=0)), 1e-9),
+    ]
 
 
-def _pairs_worth(
-    postings: Postings, local: NDArray[np.int64], pairs: NDArray[np.uint32], worth: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    if not len(postings.pairs):
-        return np.zeros(len(local))
+def _asked_pairs(
+    numbers: NDArray[np.uint32], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.bool_]]:
+    """The different pairs of a request with the weight of the lighter word, and whether its words follow each other so."""
+    pairs, worth = [], []
+    for gap in range(1, min(_FARTHEST, len(numbers) - 1) + 1):
+        one, two, lighter = numbers[:-gap], numbers[gap:], np.minimum(weights[:-gap], weights[gap:])
+        pairs += [pairs_of(np.stack(both, axis=1).ravel())[::2] for both in ((one, two), (two, one))]
+        worth += [lighter, lighter]
+    unique, first = np.unique(np.concatenate(pairs), return_index=True)
+    return unique, np.concatenate(worth)[first], first < len(numbers) - 1
+
+
+_LOW: Final = np.uint32(0xFFFF)
+
+
+def _owned_pairs(
+    postings: Postings, local: NDArray[np.int64], pairs: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of the skills has which of the pairs, both by their place in the list."""
     begin, end = postings.pair_starts[local], postings.pair_starts[local + 1]
-    spans = zip(begin.tolist(), end.tolist(), strict=True)
-    at = begin[:, None] + np.array([postings.pairs[one:two].searchsorted(pairs) for one, two in spans])
-    has = (at < end[:, None]) & (postings.pairs.take(at, mode="clip") == pairs)
-    worths: NDArray[np.float64] = has @ worth
-    return worths
+    owned = np.concatenate([postings.pairs[one:two] for one, two in zip(begin.tolist(), end.tolist(), strict=True)])
+    likely = np.zeros(_LOW + 1, np.bool_)  # by the lower bits of a pair: most of them are none of these
+    likely[pairs & _LOW] = True
+    found = np.flatnonzero(likely[owned & _LOW])
+    at = np.minimum(np.searchsorted(pairs, owned[found]), len(pairs) - 1)
+    (hits,) = np.nonzero(pairs[at] == owned[found])
+    return np.searchsorted(np.cumsum(end - begin), found[hits], side="right"), at[hits]
 
 
 _ADDED: Final = 0.6  # what a word counts in a clause that the request does not say itself
