@@ -69,6 +69,7 @@ def test_a_skill_that_no_package_may_be_hides_no_other_one(call: Call, collectio
     assert "installed good" in answer.out
     assert "failed heavy: 'data.bin' is over 20 MB" in answer.out
     assert answer.out.count("failed ") == 4
+    assert "failed nameless: SKILL.md does not declare its name" in answer.out  # its name is said once
     failed = call("install", collection, "--json").data["failed"]
     assert {one["message"].partition(":")[0] for one in failed} == {"heavy", "linked", "wordy", "nameless"}
     alone = call("install", collection / "heavy")

@@ -235,7 +235,7 @@ def _turns_at_stage(only: TurnFilter, stage: UsageStage) -> tuple[Select[Any], t
 
 
 def _turns(only: TurnFilter) -> tuple[Select[Any], tuple[ColumnElement[Any], ...]]:
-    """The turns that have ended, whatever became of skills in them, and what they are ordered by."""
+    """The turns that have ended, with or without use of skills, and what they are ordered by."""
     begun = turns.c.created_at
     nothing = (literal(None).label("skill_id"), literal(None).label("detail"))
     query = select(*_summary(), *nothing, begun.label("at")).select_from(turns.join(conversations))

@@ -412,7 +412,8 @@ def named_refusal(error: SkillyardError, refused: FoundSkill, skills: Sequence[F
     others = [f"--skill {single_line(skill.path)}" for skill in skills if skill is not refused]
     names = " ".join(others[:_NAMED]) + (" ..." if len(others) > _NAMED else "")
     hint = "; or install the others by name: ".join(part for part in (error.hint, names) if part)
-    return type(error)(f"{single_line(refused.path)}: {error.message}", hint=hint or None, **details)
+    message = f"{single_line(refused.path)}: {error.message.removeprefix(f'{refused.path}: ')}"
+    return type(error)(message, hint=hint or None, **details)
 
 
 def candidate_findings(pipeline: InstallPipeline, scanner: Scanner, candidate: Candidate) -> tuple[Mapping[str, object], ...]:

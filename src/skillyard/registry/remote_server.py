@@ -183,8 +183,8 @@ class RemoteRefusal(WireForm):
 class PublishPreview(WireForm, also=("state",)):
     """What others will see of a skill once it is published to a server; nothing was.
 
-    `current` is the version the server has now; without one, `gone` are those that it had, the newest first, each with what
-    became of it, and the name is new there when there are none. `powers` is what the skill may do, one
+    `current` is the version the server has now; without one, `gone` are those that it had, the newest first, each with its
+    state, and the name is new there when there are none. `powers` is what the skill may do, one
     sentence each, and `widened` what beyond the current version: publishing that needs `consent`.
     """
 

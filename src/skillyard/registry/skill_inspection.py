@@ -56,7 +56,7 @@ class SkillInspection:
     """One skill of a source, as it would be installed.
 
     `refusals` would stop it; `findings` of the scanner are advice, but for those that are a refusal; `unmet` is what this
-    machine lacks. `clients` are those that can load it. `installed` is the current version, `difference` what would become of
+    machine lacks. `clients` are those that can load it. `installed` is the current version, `difference` what would change in
     its files, `powers_before` what it may do, and `change` what the new one may do beyond that: it needs consent.
     """
 

@@ -20,7 +20,7 @@ import { SkillPicker } from "@/parts/SkillPicker";
 import { timesOf, usual, type When, WhenFields } from "./WhenFields";
 import { schedules } from "./words";
 
-/** What can become of the times that were missed. */
+/** What to do about runs that were missed. */
 export const MISSES = ["once", "skip", "all"] as const satisfies readonly NewSchedule["missed"][];
 
 interface Props {
