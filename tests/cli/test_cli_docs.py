@@ -37,7 +37,7 @@ def laid_out(page: str) -> str:
     return (
         page
         if sys.version_info < (3, 12)
-        else re.sub(r"(-\w) [A-Z]+, (?=--)", r"\1, ", " ".join(page.split())).replace(" ", "")
+        else re.sub(r"(-\S+) [A-Z]+, (?=--)", r"\1, ", " ".join(page.split())).replace(" ", "")
     )
 
 

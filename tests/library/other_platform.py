@@ -15,9 +15,10 @@ import json
 import multiprocessing.connection  # noqa: F401
 import os
 import shutil
-import subprocess  # noqa: F401
+import subprocess
 import sys
 import tempfile  # noqa: F401
+from types import SimpleNamespace
 
 import platformdirs  # noqa: F401
 import sqlalchemy  # noqa: F401
@@ -74,6 +75,8 @@ def play(platform: str) -> None:
         os.open = windows_open
         os.supports_dir_fd.clear()
         shutil._use_fd_functions = False  # what it finds out on Windows when it is imported
+        shutil._winapi = SimpleNamespace(NeedCurrentDirectoryForExePath=lambda _: True)  # since Python 3.12
+    subprocess._USE_POSIX_SPAWN = False  # another thing that is found out at the import
     for name in NOT_ON_WINDOWS if platform == "win32" else ONLY_LINUX:
         if hasattr(os, name):
             delattr(os, name)

@@ -341,6 +341,7 @@ def test_a_helper_dies_with_its_parent_at_work_or_not(tmp_path: Path, work: str)
 def test_a_forked_child_has_helpers_of_its_own(tmp_path: Path) -> None:
     program = _program(
         tmp_path,
+        "import warnings\nwarnings.simplefilter('ignore', DeprecationWarning)\n"  # of 3.12: it has threads
         "child = os.fork()\n"
         "print(run_in_helper(os.getppid, subject='x', limits=limits) == os.getpid(), flush=True)\n"
         "if child:\n    os.waitpid(child, 0)\n",
