@@ -74,15 +74,8 @@ async def test_a_skill_that_appears_during_a_run_is_there_at_the_next_step(
 
 
 async def test_what_was_shown_before_stays_where_it_is_in_the_next_turn(
-    models: Any,
-    agent_of: Make,
-    skills: Callable[..., SkillToolset],
-    skills_root: Path,
-    make_skill: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
+    models: Any, agent_of: Make, skills: Callable[..., SkillToolset], skills_root: Path, make_skill: Callable[..., Path]
 ) -> None:
-    # what was written just now is read again, into another part of the index, in which equal skills have slightly other weights
-    monkeypatch.setattr("skillyard.search.search_index._UNSETTLED_NS", 0)
     for number in range(30):
         make_skill(skills_root, f"skill-{number:02}", description=f"Does the thing number {number:02} with great care. " * 3)
     agent = await agent_of(MODELS[0], toolsets=[skills(budget=400)])
