@@ -26,8 +26,11 @@ TOPICS = {
 }
 
 
-@pytest.fixture
-def shelf(skills_root: Path, make_skill: Any) -> Path:
+@pytest.fixture(params=["small", "large"])
+def shelf(request: pytest.FixtureRequest, skills_root: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three skills, whose changes are put together with the rest, and kept apart as in a large catalog."""
+    if request.param == "large":
+        monkeypatch.setattr(postings, "_SMALL_CATALOG", 0)
     for name, description in TOPICS.items():
         make_skill(skills_root, name, description=description, body=f"# Steps\n\nThis is all about {name} matters.\n")
     settled(skills_root)
@@ -119,6 +122,20 @@ def test_after_an_edit_only_what_may_have_changed_is_compared(
         catalog.refresh()
         assert [match.skill.name for match in catalog.search("violins")] == ["gallery"]
     assert compared == ["gallery", "gallery"]
+
+
+def test_after_an_edit_the_order_is_that_of_a_new_index(skills_root: Path, make_skill: Any) -> None:
+    def write(number: int) -> None:
+        make_skill(skills_root, f"skill-{number:02}", description=f"Does the thing number {number:02} with great care. " * 3)
+
+    for number in range(20):
+        write(number)
+    settled(skills_root)
+    before = best(skills_root, "Do the thing number 19")
+    assert before[:3] == ["skill-19", "skill-00", "skill-01"]
+    for number in range(10, 20):
+        write(number)
+    assert best(skills_root, "Do the thing number 19") == before
 
 
 @pytest.mark.parametrize("damage", [b"", b"SKYS", b"\0" * 400, b"not an index at all" * 50])

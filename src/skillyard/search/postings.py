@@ -301,6 +301,7 @@ _FORMAT: Final = 7
 _MAGIC: Final = b"SKYS"
 _LARGEST: Final = 2 * 1024**3
 _SMALL: Final = 256  # skills in small segments before they become part of the large one
+_SMALL_CATALOG: Final = 256  # skills that stay one segment
 _SEGMENTS: Final = 8
 
 
@@ -377,12 +378,15 @@ def make_segment(keys: Sequence[Key], parts: Sequence[list[Any]], files: Portion
 
 
 def with_segment(segments: Sequence[Segment], new: Segment, current: Iterable[Key]) -> list[Segment]:
-    """The segments and a new one, put together where they have become many; only skills in `current` stay then."""
-    small = sum(len(segment.keys) for segment in segments[1:]) + len(new.keys)
+    """The segments and a new one, put together where they have become many; only skills in `current` stay then.
+
+    Those of a small catalog always are: what is left of an old text would count in how rare its words are.
+    """
     everything = [*segments, new]
     if len(everything) == 1:
         return everything
-    if small > max(_SMALL, len(segments[0].keys) // 20):
+    large, small = len(segments[0].keys), sum(len(segment.keys) for segment in everything[1:])
+    if small > max(_SMALL, large // 20) or large + small <= _SMALL_CATALOG:
         return [_together(everything, set(current))]
     if len(everything) > _SEGMENTS:
         return [everything[0], _together(everything[1:], set(current))]
