@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from skillyard.errors import NetworkFailed
+from skillyard.registry import Registry
+
 Call = Callable[..., Any]
 
 
@@ -148,6 +151,21 @@ def test_an_update_of_all_goes_on_after_one_that_fails(call: Call, source: Path,
     assert "updated tidy" in answer.out
     assert "failed other:" in answer.out
     assert call("update", "--json").data["failed"][0]["skill_id"] == "other"
+
+
+@pytest.mark.parametrize("options", [(), ("--list",)])
+def test_a_folder_that_was_taken_for_a_repository_is_named_as_one(
+    call: Call, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    def fails(*_: object, **__: object) -> Any:
+        raise NetworkFailed("the address of github.com cannot be found", hint="check the network")
+
+    for method in ("install", "inspect"):
+        monkeypatch.setattr(Registry, method, fails)
+    answer = call("install", "my/skills/tidy", *options)
+    assert answer.code == 1
+    assert answer.err.endswith("hint: check the network; if a folder is meant, write ./my/skills/tidy\n")
+    assert "folder" not in call("install", "https://github.com/my/skills", *options).err
 
 
 def test_several_skills_of_a_source_can_be_chosen(call: Call, source: Path, make_skill: Call, tmp_path: Path) -> None:

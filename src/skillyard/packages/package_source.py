@@ -165,6 +165,11 @@ def resolve(source: str | Source, *, names: Sequence[str] = ()) -> Source:
     return replace(parsed, names=tuple(names))
 
 
+def is_shorthand(source: str) -> bool:
+    """Whether it is written as owner/repo, which may also be meant as a folder that is not there."""
+    return _SHORT.fullmatch(source.strip()) is not None
+
+
 def _local_source(text: str) -> Source | None:
     path = Path(text).expanduser()
     if "::" in text or text.lower().startswith("file:"):

@@ -27,7 +27,7 @@ from skillyard.cli.install_support import (
     replacement_acceptance,
 )
 from skillyard.cli.screen import FAILURE, OK, require_existing
-from skillyard.errors import SkillyardError, UsageProblem, VersionPinned
+from skillyard.errors import NetworkFailed, SkillyardError, UsageProblem, VersionPinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,18 @@ def add_install_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def install_command(arguments: argparse.Namespace) -> int:
-    """Install and report the results."""
+    """Install and report the results; a repository that cannot be reached may have been meant as a folder."""
+    from skillyard.packages.package_source import is_shorthand
+
+    try:
+        return _install(arguments)
+    except NetworkFailed as error:
+        if arguments.source is not None and is_shorthand(arguments.source):
+            error.hint = f"{error.hint}; if a folder is meant, write ./{arguments.source}"
+        raise
+
+
+def _install(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     if arguments.source is not None and arguments.source.startswith(("/", "./", "../", "~")):
         require_existing(str(Path(arguments.source).expanduser()))
