@@ -48,6 +48,10 @@ class Skill:
     def __hash__(self) -> int:
         return hash((self.id, self.root.path))
 
+    def is_unchanged(self, row: SkillRow, root: Root) -> bool:
+        """Whether this skill is what that row of a newer state says."""
+        return self._row == row and self.root == root
+
     def located(self, relative: str) -> Skill:
         """This skill read from another folder of its root, for example the exact version behind a `current` link."""
         stamp = (relative, *self._row[4][1:])
