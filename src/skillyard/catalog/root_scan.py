@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard._version import __version__
 from skillyard.catalog.catalog_rows import Root
-from skillyard.catalog.summaries import LEGACY_FILE, FindSkillFiles, find_skill_files, walk
+from skillyard.catalog.summaries import LEGACY_FILE, FindSkillFiles, find_and_read, find_skill_files, read_facts, walk
 from skillyard.files import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
@@ -210,7 +210,6 @@ def _reading_finder(read: dict[FileStamp, SkillFacts], profile: Profile, progres
     """Reads each file as soon as it is found, for a root that has no cached snapshot; the facts go into `read`."""
 
     def find(root: str, folders: list[str]) -> list[FileStamp | None]:
-        from skillyard.catalog.summaries import find_and_read  # needs `document`, which a cached tree never does
         from skillyard.offload.forked_map import forked_map
 
         pairs = forked_map(folders, lambda some: find_and_read(root, some, profile), progress=progress)
@@ -235,7 +234,6 @@ def _with_new(
     """The facts of every file, in the order of `stamps`; only those that are not known are read."""
     new = [one for one in stamps if one not in known]
     if new:
-        from skillyard.catalog.summaries import read_facts
         from skillyard.offload.forked_map import forked_map
 
         read = forked_map(new, lambda some: [read_facts(root, one, profile) for one in some], progress=progress)

@@ -225,7 +225,7 @@ class Skill:
         return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by summaries.py
 
     def document(self, *, copy: str | None = None) -> Document:
-        """Read and parse the SKILL.md now; the body is never kept. With `copy`, the one in that copy of the skill's folder.
+        """Read the SKILL.md now, and parse it unless that was just done; with `copy`, that in a copy of its folder.
 
         Raises:
             SkillUnusable: the file is missing or cannot be read.
