@@ -326,6 +326,8 @@ def _root_folders(request: CatalogRequest, configuration: Configuration) -> list
 
 def compare_states(before: CatalogState, after: CatalogState) -> Changes:
     """The skills that were added, changed and removed between two states."""
+    if before.all() is after.all():
+        return Changes()
     kept = set(map(id, before.all())) & set(map(id, after.all()))
     old, new = ({skill.id: skill for skill in state.all() if id(skill) not in kept} for state in (before, after))
     return Changes(

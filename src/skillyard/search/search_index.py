@@ -91,7 +91,7 @@ class SearchIndex:
         self._asked = before._asked
         self._tables = {
             keys_of: _changed_table(table, keys_of, before.skills, self.skills, changed)
-            for keys_of, table in before._tables.items()
+            for keys_of, table in before._tables.copy().items()  # a request in another thread may add one
         }
         return True
 
