@@ -202,3 +202,55 @@ def test_a_root_that_cannot_be_read_any_more_keeps_its_skills(old: Path, monkeyp
     assert len(catalog) == 5
     assert catalog.roots[0].status == "unreadable"
     assert catalog.roots[0].to_dict()["reason"] == "disk on fire"
+
+
+def test_a_refresh_keeps_the_unchanged_skills_and_reads_the_others_alone(
+    old: Path, opened: list[str], make_skill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = SkillCatalog.discover(roots=[old]).with_statuses({"config:skill-1": ("denied", "not for you")})
+    before = catalog.all()
+    monkeypatch.setattr(root_scan, "load_snapshot", None)  # what this process has read itself is not read from the disk
+    catalog.refresh()
+    assert catalog.all() is before
+    make_skill(old, "skill-3", description="Different.")
+    make_skill(old, "skill-1-b")
+    opened.clear()
+    catalog.refresh()
+    after = catalog.all()
+    assert sorted(opened) == ["skill-1-b", "skill-3"]
+    assert [skill.slug for skill in after if skill not in before] == ["skill-1-b", "skill-3"]
+    assert all(any(skill is other for other in after) for skill in before if skill.slug != "skill-3")
+    assert [skill.status for skill in after] == ["ok", "denied", "ok", "ok", "ok", "ok"]
+
+
+def test_a_refresh_reads_a_file_again_that_was_written_when_it_was_read(skills_root: Path, make_skill: Any) -> None:
+    file = make_skill(skills_root, "new", description="One way.") / "SKILL.md"
+    catalog = SkillCatalog.discover(roots=[skills_root])
+    written = file.stat().st_mtime_ns
+    file.write_text(file.read_text().replace("One", "Two"))
+    os.utime(file, ns=(written, written))
+    catalog.refresh()
+    assert catalog.get("new").description == "Two way."
+
+
+def test_a_few_changes_of_many_are_left_for_others_to_write(
+    old: Path, opened: list[str], make_skill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(root_scan, "_FEW_OF", 2)
+    saved: list[str] = []
+    real = root_scan.save_snapshot
+
+    def save(folder: str, root: str, snapshot: root_scan.Snapshot) -> None:
+        saved.append(root)
+        real(folder, root, snapshot)
+
+    monkeypatch.setattr(root_scan, "save_snapshot", save)
+    catalog = SkillCatalog.discover(roots=[old])
+    for number, writes in ((0, 1), (1, 1), (2, 2), (3, 2)):
+        make_skill(old, f"skill-{number}", description=f"Version {number}.")
+        age(old)
+        assert catalog.refresh().changed == (f"config:skill-{number}",)
+        assert len(saved) == writes
+    opened.clear()
+    assert SkillCatalog.discover(roots=[old]).get("skill-3").description == "Version 3."
+    assert opened == ["skill-3"]

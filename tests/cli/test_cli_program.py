@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 
+from skillyard import Catalog
 from skillyard.cli.commands import show_commands as list_command
 from skillyard.cli.program import COMMANDS, GROUPS
 
@@ -161,11 +163,30 @@ def test_a_list_for_programs_imports_only_what_it_needs(skills_root: Path, make_
 
 
 def test_a_run_imports_nothing_of_events_commands_search_and_keys(examples: Path) -> None:
-    loaded = _modules("run", "text-statistics", "--input", '{"text": "One fish."}', "--root", str(examples), "--quiet")
+    command = ("run", "text-statistics", "--input", '{"text": "One fish."}', "--root", str(examples), "--quiet")
+    preloaded.run([sys.executable, "-m", "skillyard", *command], check=True, capture_output=True)  # makes the database
+    loaded = _modules(*command)
     assert "skillyard.engine.local_engine" in loaded
     assert (
         not {"skillyard.engine.events", "skillyard.permissions.command_policy", "skillyard.search", "skillyard.access"} & loaded
     )
+    assert (
+        not {
+            "skillyard.database.registry_tables",
+            "skillyard.environments.locked_packages",
+            "skillyard.sandbox.session_preparation",
+        }
+        & loaded
+    )
+
+
+def test_a_search_of_unchanged_skills_imports_nothing_that_reads_them(skills_root: Path, make_skill: Call) -> None:
+    file = make_skill(skills_root, "plain") / "SKILL.md"
+    os.utime(file, ns=(10**18, 10**18))
+    Catalog.discover(roots=[skills_root])
+    loaded = _modules("search", "plain thing", "--root", str(skills_root))
+    assert "skillyard.search.ranker" in loaded
+    assert not {name for name in loaded if name.startswith(("skillyard.document", "yaml"))}
 
 
 def test_what_is_known_of_a_skill_is_shown_without_the_rules_of_the_scanner(examples: Path) -> None:

@@ -21,7 +21,7 @@ from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import func, insert, select, text
 
 from skillyard.database import (
-    METADATA,
+    ALL_TABLES,
     Database,
     api_keys,
     approvals,
@@ -348,7 +348,7 @@ def test_records_of_a_newer_release_are_left_alone(file: Path) -> None:
 
 def test_every_table_is_repaired(file: Path) -> None:
     report = repair_file(file)
-    assert {table.table for table in report.tables} == {table.name for table in METADATA.sorted_tables}
+    assert {table.table for table in report.tables} == {table.name for table in ALL_TABLES.sorted_tables}
     assert report.complete
     assert skill_definitions.name in {table.table for table in report.tables}
 

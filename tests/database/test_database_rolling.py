@@ -18,7 +18,7 @@ from next_release import NEXT_REVISION, become_next_release
 from sqlalchemy import Connection, MetaData, Table, delete, insert, inspect, select, text, update
 from sqlalchemy.types import JSON, Boolean, DateTime, Float, Integer, LargeBinary, TypeEngine
 
-from skillyard.database import HEAD, METADATA, Database, copy_records, runs
+from skillyard.database import ALL_TABLES, HEAD, Database, copy_records, runs
 from skillyard.database.maintenance import OLDEST, configuration, make_tables
 from skillyard.errors import DatabaseUnavailable
 
@@ -136,7 +136,7 @@ def test_an_older_server_works_on_while_three_upgrade_the_tables_at_once(
     with database.read() as connection:
         kept = {row.id for row in connection.execute(select(runs))}
         assert kept == {str(number) for number in range(1, older.rounds + 1) if number % 3}
-        for table in METADATA.sorted_tables:
+        for table in ALL_TABLES.sorted_tables:
             connection.execute(select(table)).all()
     database.close()
 

@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
-from skillyard.database import HEAD, METADATA, Database
+from skillyard.database import ALL_TABLES, HEAD, Database
 from skillyard.database.maintenance import configuration
 from skillyard.errors import DatabaseUnavailable
 
@@ -26,7 +26,7 @@ def _ours(thing: object, name: str | None, kind: str, *_: object) -> bool:
 def test_the_migrations_make_exactly_the_tables_of_the_code(database: Database) -> None:
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"include_object": _ours})
-        assert compare_metadata(context, METADATA) == []
+        assert compare_metadata(context, ALL_TABLES) == []
         names = {check["name"] for check in inspect(connection).get_check_constraints("runs")}
     assert names == {"ck_runs_state"}
 

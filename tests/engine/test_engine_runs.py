@@ -17,8 +17,9 @@ import pytest
 from sqlalchemy import update
 
 from skillyard import Catalog, Executor, Run, Skill, SkillTools
-from skillyard.catalog import Configuration
+from skillyard.catalog import Configuration, skill_files
 from skillyard.database import runs
+from skillyard.document import parse_document
 from skillyard.engine import FINAL_STATES, LocalEngine, ProcessIdentity, Records, RunFilter, RunRecord
 from skillyard.engine.journal import Journal
 from skillyard.engine.run_record import ALL_RUNS
@@ -50,6 +51,24 @@ class Scripted:
         if asyncio.iscoroutine(result):
             result = await result
         return result if isinstance(result, Run) else Run(request.run_id, request.skill.id, "ok", output=result)
+
+
+async def test_a_run_parses_its_skill_once(engine: LocalEngine, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+
+    def parse(data: bytes, **options: Any) -> Any:
+        parsed.append(data)
+        return parse_document(data, **options)
+
+    skill_files._parsed.cache_clear()
+    monkeypatch.setattr(skill_files, "parse_document", parse)
+    skill = write(STEPS, header="ttl: 60\ncacheable: true\n")
+    assert (await engine.run(RunRequest(skill, {"text": "once"}))).ok
+    assert len(parsed) == 1
+    file = Path(skill.path)
+    file.write_text(file.read_text("utf-8").replace("ttl: 60", "ttl: 90"), "utf-8")
+    assert skill.document().metadata.ttl == 90
+    assert len(parsed) == 2
 
 
 @pytest.mark.row("000-38", "000-45")

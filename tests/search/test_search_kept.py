@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -124,6 +125,32 @@ def test_after_an_edit_only_what_may_have_changed_is_compared(
     assert compared == ["gallery", "gallery"]
 
 
+def test_after_an_edit_only_its_names_are_looked_at(shelf: Path, make_skill: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    real = index_module._name_words
+
+    def name_words(skill: Any) -> set[tuple[str, ...]]:
+        looked_at.append(skill.name)
+        return real(skill)
+
+    monkeypatch.setattr(index_module, "_name_words", name_words)
+    catalog = Catalog.discover(roots=[shelf])
+
+    def called(request: str) -> list[str]:
+        return [match.skill.name for match in catalog.search(request, min_confidence=0.9)]
+
+    assert [called(name) for name in (*TOPICS, "$kitchen")] == [["ledger"], ["gallery"], ["kitchen"], ["kitchen"]]
+    assert called("meals of a week") == []  # a process that asks more often has tables of names and phrases by now
+    looked_at.clear()
+    for name, said in (("atrium", "look at statues"), ("pavilion", "rest in the garden")):
+        make_skill(shelf, "gallery", front_matter=f"name: {name}\ndescription: Rooms.\ntriggers: {{phrases: [{said}]}}")
+        catalog.refresh()
+        assert called(name) == called(f"${name}") == called(said) == [name]
+        assert called("kitchen") == ["kitchen"]
+    assert looked_at == ["gallery", "atrium", "atrium", "pavilion"]  # as it was, and as it is
+    assert called("gallery") == called("atrium") == called("$gallery") == called("look at statues") == []
+
+
 def test_after_an_edit_the_order_is_that_of_a_new_index(skills_root: Path, make_skill: Any) -> None:
     def write(number: int) -> None:
         make_skill(skills_root, f"skill-{number:02}", description=f"Does the thing number {number:02} with great care. " * 3)
@@ -136,6 +163,35 @@ def test_after_an_edit_the_order_is_that_of_a_new_index(skills_root: Path, make_
     for number in range(10, 20):
         write(number)
     assert best(skills_root, "Do the thing number 19") == before
+
+
+def test_whatever_changes_a_living_index_has_every_skill_once_as_it_is(shelf: Path, make_skill: Any) -> None:
+    catalog = Catalog.discover(roots=[shelf])
+    chance = random.Random(7)
+    there = dict.fromkeys(TOPICS, "matters")
+    gone: list[str] = []
+    for _ in range(40):
+        name, word = f"skill{chance.randrange(12)}", "".join(chance.choices("bdfgklmnprtvz", k=9))
+        match chance.choice(["write", "write", "delete", "switch"] if name in there else ["write"]):
+            case "write":
+                gone.append(there.get(name, word))
+                there[name] = word
+                make_skill(shelf, name, description=f"Knows {word} alone.")
+            case "delete":
+                gone.append(there.pop(name))
+                (shelf / name / "SKILL.md").unlink()
+            case _:
+                catalog.toggle(name)
+        catalog.refresh()
+        index = catalog._search_index()
+        usable = {skill.name: there[skill.name] for skill in catalog}
+        assert sorted(index.numbers[index.numbers >= 0].tolist()) == list(range(len(usable)))
+        for own in chance.sample(sorted(set(usable) - set(TOPICS)), min(2, len(usable) - len(TOPICS))):
+            assert [match.skill.name for match in catalog.search(usable[own])][:1] == [own]
+        assert all(word in usable.values() or not catalog.search(word) for word in gone[-1:])
+    assert [match.skill.id for match in catalog.search("knows words alone")] == [
+        match.skill.id for match in Catalog.discover(roots=[shelf]).search("knows words alone")
+    ]
 
 
 @pytest.mark.parametrize("damage", [b"", b"SKYS", b"\0" * 400, b"not an index at all" * 50])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.catalog.catalog_rows import Changes, SkillRow, Verdict
@@ -232,6 +233,19 @@ class CatalogState:
             self.skills = tuple([Skill(row, roots[row[3]], self.profile) for row in self.rows])
         return self.skills
 
+    def take_over(self, before: CatalogState) -> None:
+        """Make the skills now if `before` has made its own; those that are the same there stay the same objects."""
+        if self.skills is not None or before.skills is None or self.profile != before.profile:
+            return
+        roots = [scan.root for scan in self.scans]
+        known = dict(zip([row[0] for row in before.rows], before.skills, strict=True))
+        skills = []
+        for row in self.rows:
+            skill, root = known.get(row[0]), roots[row[3]]
+            skills.append(skill if skill and skill.is_unchanged(row, root) else Skill(row, root, self.profile))
+        same = len(skills) == len(before.skills) and all(map(is_, skills, before.skills))
+        self.skills = before.skills if same else tuple(skills)
+
     def by_id(self) -> dict[str, Skill]:
         """The skills by their id, made at the first use."""
         if self._by_id is None:
@@ -312,8 +326,10 @@ def _root_folders(request: CatalogRequest, configuration: Configuration) -> list
 
 def compare_states(before: CatalogState, after: CatalogState) -> Changes:
     """The skills that were added, changed and removed between two states."""
-    old = {skill.id: skill for skill in before.all()}
-    new = {skill.id: skill for skill in after.all()}
+    if before.all() is after.all():
+        return Changes()
+    kept = set(map(id, before.all())) & set(map(id, after.all()))
+    old, new = ({skill.id: skill for skill in state.all() if id(skill) not in kept} for state in (before, after))
     return Changes(
         added=tuple(sorted(new.keys() - old.keys())),
         changed=tuple(sorted(skill_id for skill_id in new.keys() & old.keys() if new[skill_id] != old[skill_id])),

@@ -1,7 +1,8 @@
 """Scan the root folders: walk each, reuse what the cache holds, read the rest; and watch them for changes.
 
 The cache has one file per root and profile, replaced in one step, readable by its owner only. A file counts as unchanged when
-its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. A cache file
+its mode, size, mtime and inode are; one written less than a tenth of a second before it was read is read again. A process that
+scans again takes what it has read itself, and leaves it to later to write a few changes of many. A cache file
 that cannot be trusted (see `files.read_private_cache`), or that another version wrote, is ignored and written anew. Watching
 does not use up the watch descriptors of the machine.
 """
@@ -16,11 +17,12 @@ import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from operator import is_not
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard._version import __version__
 from skillyard.catalog.catalog_rows import Root
-from skillyard.catalog.summaries import LEGACY_FILE, FindSkillFiles, find_skill_files, walk
+from skillyard.catalog.summaries import LEGACY_FILE, FindSkillFiles, find_and_read, find_skill_files, read_facts, walk
 from skillyard.files import read_private_cache, write_private_cache
 
 if TYPE_CHECKING:
@@ -31,30 +33,36 @@ if TYPE_CHECKING:
 
 _MAGIC: Final = b"SKYD"
 _FORMAT: Final = 1
+_FEW_OF: Final = 100  # one change in so many files is written when there are more
 _UNSETTLED_NS: Final = 100_000_000
 _LARGEST: Final = 512 * 1024 * 1024
 
 
 class Snapshot(NamedTuple):
-    """What one root held when it was last read: the files and, in the same order, the facts read from them."""
+    """What one root held when it was last read: the files and, in the same order, the facts read from them.
 
+    A file that may have changed since then has a stamp that never comes again. `unsaved` files are not in the cache as they
+    are; None: it was read from there.
+    """
+
+    profile: Profile
     stamps: list[FileStamp]
     facts: list[SkillFacts]
+    unsaved: int | None = None
 
 
-def load_snapshot(folder: str, root: str, profile: str) -> Snapshot | None:
+def load_snapshot(folder: str, root: str, profile: Profile) -> Snapshot | None:
     """The cached snapshot of `root`; None when there is none that can be trusted."""
     match read_private_cache(_file(folder, root, profile), _MAGIC, largest=_LARGEST):
         case (written_by, path, stamps, facts) if (written_by, path) == (_code_stamps(), root):
-            return Snapshot(stamps, facts)
+            return Snapshot(profile, stamps, facts)
     return None
 
 
-def save_snapshot(folder: str, root: str, profile: str, snapshot: Snapshot, *, read_at_ns: int) -> None:
-    """Cache `snapshot`, read at `read_at_ns` (wall clock); a cache that cannot be written is skipped."""
-    latest = read_at_ns - _UNSETTLED_NS
-    stamps = [one if one[4] < latest else (*one[:4], -1, one[5]) for one in snapshot.stamps]
-    write_private_cache(_file(folder, root, profile), _MAGIC, (_code_stamps(), root, stamps, snapshot.facts))
+def save_snapshot(folder: str, root: str, snapshot: Snapshot) -> None:
+    """Cache `snapshot`; a cache that cannot be written is skipped."""
+    content = (_code_stamps(), root, snapshot.stamps, snapshot.facts)
+    write_private_cache(_file(folder, root, snapshot.profile), _MAGIC, content)
 
 
 def _file(folder: str, root: str, profile: str) -> str:
@@ -83,11 +91,12 @@ _LEGACY: Final = '"legacy-metadata"'
 
 
 class RootScan(NamedTuple):
-    """One root and what it holds: its files and, in the same order, the facts read from them."""
+    """One root and what it holds: its files and, in the same order, the facts read from them; and what the next scan needs."""
 
     root: Root
     stamps: list[FileStamp]
     facts: list[SkillFacts]
+    snapshot: Snapshot | None = None
 
 
 def scan_roots(
@@ -98,9 +107,13 @@ def scan_roots(
     progress: Progress | None = None,
     last: Sequence[RootScan] = (),
 ) -> tuple[RootScan, ...]:
-    """Scan the folders in order of precedence; one that cannot be read any more keeps its list from `last`."""
+    """Scan the folders in order of precedence; what has not changed since `last` is not read again.
+
+    One that cannot be read any more keeps its list from there.
+    """
+    known = {scan.root.path: scan.snapshot for scan in last}
     scans = (
-        scan_root(folder, precedence, profile=profile, cache=cache, progress=progress)
+        scan_root(folder, precedence, profile=profile, cache=cache, progress=progress, last=known.get(folder.path))
         for precedence, folder in enumerate(folders)
     )
     return tuple([_or_last_good(scan, last) for scan in scans])
@@ -142,67 +155,90 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def scan_root(
-    folder: RootFolder, precedence: int, *, profile: Profile, cache: str | None, progress: Progress | None = None
+    folder: RootFolder,
+    precedence: int,
+    *,
+    profile: Profile,
+    cache: str | None,
+    progress: Progress | None = None,
+    last: Snapshot | None = None,
 ) -> RootScan:
-    """Scan one folder; `cache` is the cache folder, or None to read every file."""
+    """Scan one folder; `cache` is the cache folder, or None to read every file. `last` is what this process has read of it."""
     shown = (folder.alias, folder.variable)
     if folder.refused:
         return RootScan(Root(folder.path, folder.source, "refused", precedence, folder.refused, *shown), [], [])
     read_at_ns = time.time_ns()
-    cached = load_snapshot(cache, folder.path, profile) if cache else None
-    read: dict[str, SkillFacts] = {}
+    if cache is None or last is None or last.profile != profile:
+        last = load_snapshot(cache, folder.path, profile) if cache else None
+    read: dict[FileStamp, SkillFacts] = {}
     walked = walk(
         folder.path,
         boundary=folder.boundary,
         installed=folder.installed,
         depth=folder.depth,
-        find=find_skill_files if cached else _reading_finder(read, profile, progress),
+        find=find_skill_files if last else _reading_finder(read, profile, progress),
     )
+    stamps = walked.stamps
     root = Root(folder.path, folder.source, walked.status, precedence, walked.reason, *shown)
-    if not walked.stamps:
+    if not stamps:
         return RootScan(root, [], [])
-    if cached and cached.stamps == walked.stamps and not _second_file_may_differ(folder.path, cached):
-        return RootScan(root, walked.stamps, cached.facts)
-    known = _unchanged(folder.path, cached, walked.stamps) if cached else read
-    facts = _with_new(folder.path, walked.stamps, known, profile, progress)
-    if cache:
-        save_snapshot(cache, folder.path, profile, Snapshot(walked.stamps, facts), read_at_ns=read_at_ns)
-    return RootScan(root, walked.stamps, facts)
+    if last and last.stamps == stamps and not _second_file_may_differ(folder.path, last):
+        return RootScan(root, stamps, last.facts, last)
+    facts = _with_new(folder.path, stamps, _unchanged(folder.path, last) if last else read, profile, progress)
+    unsaved = _unsaved(last, facts)
+    snapshot = Snapshot(profile, _settled(stamps, read_at_ns), facts, unsaved)
+    if cache and unsaved > len(facts) // _FEW_OF:
+        save_snapshot(cache, folder.path, snapshot)
+        snapshot = snapshot._replace(unsaved=0)
+    return RootScan(root, stamps, facts, snapshot)
 
 
-def _reading_finder(read: dict[str, SkillFacts], profile: Profile, progress: Progress | None) -> FindSkillFiles:
+def _settled(stamps: Sequence[FileStamp], read_at_ns: int) -> list[FileStamp]:
+    """The stamps of files that were read at `read_at_ns` (wall clock), to be compared with later ones."""
+    latest = read_at_ns - _UNSETTLED_NS
+    return [one if one[4] < latest else (*one[:4], -1, one[5]) for one in stamps]
+
+
+def _unsaved(last: Snapshot | None, facts: Sequence[SkillFacts]) -> int:
+    """How many files are not in the cache as they are; all where it holds what another process has read."""
+    if last is None or last.unsaved is None:
+        return len(facts)
+    return last.unsaved + sum(map(is_not, facts, last.facts)) + abs(len(facts) - len(last.facts))
+
+
+def _reading_finder(read: dict[FileStamp, SkillFacts], profile: Profile, progress: Progress | None) -> FindSkillFiles:
     """Reads each file as soon as it is found, for a root that has no cached snapshot; the facts go into `read`."""
 
     def find(root: str, folders: list[str]) -> list[FileStamp | None]:
-        from skillyard.catalog.summaries import find_and_read  # needs `document`, which a cached tree never does
         from skillyard.offload.forked_map import forked_map
 
         pairs = forked_map(folders, lambda some: find_and_read(root, some, profile), progress=progress)
-        read.update([(pair[0][0], pair[1]) for pair in pairs if pair])
+        read.update([pair for pair in pairs if pair])
         return [pair and pair[0] for pair in pairs]
 
     return find
 
 
-def _unchanged(root: str, cached: Snapshot, stamps: list[FileStamp]) -> dict[str, SkillFacts]:
-    """The cached facts of unchanged files, by folder."""
-    current = set(stamps)
-    pairs = zip(cached.stamps, cached.facts, strict=True)
-    return {one[0]: facts for one, facts in pairs if one in current and not _may_differ(root, one, facts)}
+def _unchanged(root: str, cached: Snapshot) -> dict[FileStamp, SkillFacts]:
+    """The cached facts, by the state that a file has had."""
+    known = dict(zip(cached.stamps, cached.facts, strict=True))
+    for stamp, facts in zip(cached.stamps, cached.facts, strict=True):
+        if facts[4] != "[]" and _may_differ(root, stamp, facts):
+            del known[stamp]
+    return known
 
 
 def _with_new(
-    root: str, stamps: list[FileStamp], cached_facts: dict[str, SkillFacts], profile: Profile, progress: Progress | None
+    root: str, stamps: list[FileStamp], known: dict[FileStamp, SkillFacts], profile: Profile, progress: Progress | None
 ) -> list[SkillFacts]:
-    """The facts of every file, in the order of `stamps`; only those that are not cached are read."""
-    new = [one for one in stamps if one[0] not in cached_facts]
+    """The facts of every file, in the order of `stamps`; only those that are not known are read."""
+    new = [one for one in stamps if one not in known]
     if new:
-        from skillyard.catalog.summaries import read_facts
         from skillyard.offload.forked_map import forked_map
 
         read = forked_map(new, lambda some: [read_facts(root, one, profile) for one in some], progress=progress)
-        cached_facts.update(zip([one[0] for one in new], read, strict=True))
-    return [cached_facts[one[0]] for one in stamps]
+        known.update(zip(new, read, strict=True))
+    return [known[one] for one in stamps]
 
 
 def _second_file_may_differ(root: str, cached: Snapshot) -> bool:

@@ -48,6 +48,10 @@ class Skill:
     def __hash__(self) -> int:
         return hash((self.id, self.root.path))
 
+    def is_unchanged(self, row: SkillRow, root: Root) -> bool:
+        """Whether this skill is what that row of a newer state says."""
+        return self._row == row and self.root == root
+
     def located(self, relative: str) -> Skill:
         """This skill read from another folder of its root, for example the exact version behind a `current` link."""
         stamp = (relative, *self._row[4][1:])
@@ -221,7 +225,7 @@ class Skill:
         return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by summaries.py
 
     def document(self, *, copy: str | None = None) -> Document:
-        """Read and parse the SKILL.md now; the body is never kept. With `copy`, the one in that copy of the skill's folder.
+        """Read the SKILL.md now, and parse it unless that was just done; with `copy`, that in a copy of its folder.
 
         Raises:
             SkillUnusable: the file is missing or cannot be read.

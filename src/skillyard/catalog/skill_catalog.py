@@ -447,8 +447,10 @@ class SkillCatalog:
         self._set(CatalogState(old.configuration, old.profile, old.scans, rows))
 
     def _set(self, state: CatalogState) -> None:
-        self._scanned = state
-        self._state = apply_overlays(state, self._overlays)
+        state.take_over(self._scanned)
+        shown = apply_overlays(state, self._overlays)
+        shown.take_over(self._state)
+        self._scanned, self._state = state, shown
 
     def _watched(self) -> list[str]:
         """The folders in which something may change."""

@@ -10,6 +10,7 @@ import posixpath
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
@@ -59,6 +60,7 @@ _CLASSES_OF_FOLDERS: Final = {
     "scripts": "script", "references": "reference", "reference": "reference", "templates": "template",
 }  # fmt: skip
 _DENIED: Final = frozenset(("id_rsa", "id_ed25519", ".ssh", ".git"))
+_PARSED: Final = 4  # documents that are kept, for who asks again
 _MAX_FILES: Final = 20_000
 _MAX_DEPTH: Final = 32
 LINKS: Final = ".fetched"
@@ -318,11 +320,17 @@ def read_document(skill_id: str, path: str, profile: Profile, copy: str | None =
             f"{skill_id} cannot be read: {error}", hint="`skillyard list` shows what is wrong with it", id=skill_id
         ) from None
     folder = directory.rpartition("/")[2]
-    document = parse_document(data, file=file, directory_name=folder, profile=profile)
+    document = _parsed(data, file, folder, profile)
     missing = any(diagnostic.rule == "front-matter-missing" for diagnostic in document.diagnostics)
     if missing and (header := legacy_header(root)):
-        return parse_document(header + data, file=file, directory_name=folder, profile=profile)
+        return _parsed(header + data, file, folder, profile)
     return document
+
+
+@lru_cache(maxsize=_PARSED)
+def _parsed(data: bytes, file: str, folder: str, profile: Profile) -> Document:
+    """The document of these bytes: one run asks for it four times."""
+    return parse_document(data, file=file, directory_name=folder, profile=profile)
 
 
 def _real_relative(root: str, relative: str) -> str:

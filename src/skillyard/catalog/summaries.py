@@ -20,12 +20,11 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as quote
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillyard.document import HEADER_LIMIT, Diagnostic, NeedMore, Summary, summarize
 from skillyard.paths import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_inside, real_path, refuse_reserved, slug
 
 if TYPE_CHECKING:
     from skillyard.catalog.catalog_rows import FileStamp, RootStatus, SkillFacts
-    from skillyard.document import Profile
+    from skillyard.document import Diagnostic, Profile, Summary
 
 
 SKILL_FILE: Final = "SKILL.md"
@@ -249,7 +248,6 @@ def _behind(file: str, link: os.stat_result) -> os.stat_result:
 
 
 _FIRST_READ: Final = 4096
-_LONGEST_READ: Final = HEADER_LIMIT + 4096
 # A FIFO must not block and a link must not be followed: what is behind one is decided on its real path.
 _FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC | NOCTTY
 
@@ -348,17 +346,19 @@ def _real_file(directory: str, file: str, mode: int) -> str:
 
 
 def _summary(descriptor: int, file: str, folder: str, profile: Profile) -> Summary:
+    from skillyard.document import HEADER_LIMIT, NeedMore, summarize  # an unchanged list never needs `document`
+
     data = os.read(descriptor, _FIRST_READ)
     complete = len(data) < _FIRST_READ
     try:
         return summarize(data, file=file, directory_name=folder, profile=profile, complete=complete)
     except NeedMore:
-        data += os.read(descriptor, _LONGEST_READ - len(data))
+        data += os.read(descriptor, HEADER_LIMIT + _FIRST_READ - len(data))
     return summarize(data, file=file, directory_name=folder, profile=profile)
 
 
 def _broken(rule: str, file: str, folder: str, message: str, fix: str) -> Summary:
-    from skillyard.document import diagnose  # with it come all rules, which a good file never needs
+    from skillyard.document import Summary, diagnose  # with it come all rules, which a good file never needs
 
     diagnostic = diagnose(rule, file=file, message=message, fix=fix)
     return Summary(name=folder, description="", usable=False, diagnostics=(diagnostic,))
@@ -371,7 +371,7 @@ def _with_legacy_metadata(summary: Summary, directory: str, file: str, folder: s
     legacy = legacy_header(directory)
     if legacy is None:
         return summary
-    from skillyard.document import diagnose
+    from skillyard.document import diagnose, summarize
 
     read = summarize(legacy, file=LEGACY_FILE, directory_name=folder, profile=profile)
     note = diagnose("legacy-metadata", file=file)
@@ -384,6 +384,8 @@ def legacy_header(directory: str) -> bytes | None:
         descriptor = os.open(f"{directory}/{LEGACY_FILE}", _FLAGS)
     except OSError:
         return None
+    from skillyard.document import HEADER_LIMIT
+
     try:
         return b"---\n" + os.read(descriptor, HEADER_LIMIT - 16).strip() + b"\n---\n"
     except OSError:

@@ -31,30 +31,7 @@ from skillyard.database.notifications import (
     publish_live_events,
     wait_for_change,
 )
-from skillyard.database.registry_tables import (
-    agent_skills,
-    agents,
-    api_keys,
-    api_sessions,
-    audit_events,
-    collected_skills,
-    containing_substring,
-    install_logs,
-    oauth_clients,
-    oauth_grants,
-    organisations,
-    saved_searches,
-    skill_callers,
-    skill_counts,
-    skill_definitions,
-    skill_owners,
-    skill_tags,
-    skill_versions,
-    version_approvals,
-    webhooks,
-)
 from skillyard.database.tables import (
-    METADATA,
     USAGE_BUCKETS,
     USAGE_DIMENSIONS,
     USAGE_MEASURES,
@@ -83,6 +60,29 @@ from skillyard.database.tables import (
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from skillyard.database.registry_tables import (
+        ALL_TABLES,
+        agent_skills,
+        agents,
+        api_keys,
+        api_sessions,
+        audit_events,
+        collected_skills,
+        containing_substring,
+        install_logs,
+        oauth_clients,
+        oauth_grants,
+        organisations,
+        saved_searches,
+        skill_callers,
+        skill_counts,
+        skill_definitions,
+        skill_owners,
+        skill_tags,
+        skill_versions,
+        version_approvals,
+        webhooks,
+    )
     from skillyard.database.repair import (
         CopiedTable,
         RepairReport,
@@ -93,8 +93,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ALL_TABLES",
     "HEAD",
-    "METADATA",
     "RUN_ENDED_CHANNEL",
     "UPDATES_CHANNEL",
     "USAGE_BUCKETS",
@@ -172,5 +172,30 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
-    {"repair": ("CopiedTable", "RepairReport", "copy_records", "has_records", "repair_file", "replace_records")},
+    {
+        "registry_tables": (
+            "ALL_TABLES",
+            "agent_skills",
+            "agents",
+            "api_keys",
+            "api_sessions",
+            "audit_events",
+            "collected_skills",
+            "containing_substring",
+            "install_logs",
+            "oauth_clients",
+            "oauth_grants",
+            "organisations",
+            "saved_searches",
+            "skill_callers",
+            "skill_counts",
+            "skill_definitions",
+            "skill_owners",
+            "skill_tags",
+            "skill_versions",
+            "version_approvals",
+            "webhooks",
+        ),
+        "repair": ("CopiedTable", "RepairReport", "copy_records", "has_records", "repair_file", "replace_records"),
+    },
 )

@@ -25,8 +25,6 @@ from sqlalchemy import Connection, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from skillyard.database.dialects import BUSY_TIMEOUT_S, hold_writers, is_damage, limit_lock_wait, make_file, take_global_lock
-from skillyard.database.registry_tables import has_substring_index, make_substring_index
-from skillyard.database.tables import METADATA
 from skillyard.errors import DatabaseUnavailable
 from skillyard.wire import WireForm
 
@@ -95,6 +93,8 @@ def status_of(connection: Connection, url: str) -> DatabaseStatus:
     revision = revision_of(connection)
     if revision is None:
         return DatabaseStatus(url, None, HEAD)
+    from skillyard.database.registry_tables import has_substring_index
+
     newer = _is_newer(connection, revision)
     return DatabaseStatus(url, revision, HEAD, newer=newer, indexed_search=has_substring_index(connection))
 
@@ -116,6 +116,8 @@ def upgrade(connection: Connection) -> str | None:
             raise too_new_error(before)
         return before
     if before == HEAD:
+        from skillyard.database.registry_tables import make_substring_index
+
         make_substring_index(connection)
         return before
     hold_writers(connection, inspect(connection).get_table_names())
@@ -289,8 +291,10 @@ def _fulltext(connection: Connection, table: str) -> Iterator[str]:
 
 
 def _of_postgresql(connection: Connection) -> Iterator[str]:
+    from skillyard.database.registry_tables import ALL_TABLES
+
     there = set(inspect(connection).get_table_names())
-    for table in METADATA.sorted_tables:
+    for table in ALL_TABLES.sorted_tables:
         if table.name in there:
             yield from _attempted(connection, table.name, partial(_read, connection, table))
     if connection.execute(text(_MAY_CHECK)).scalar():

@@ -335,6 +335,9 @@ version_approvals: Final = Table(  # exact contents that wait for a person's app
     Index(None, "state"),
 )
 
+ALL_TABLES: Final = METADATA
+"""Those of this module and of `tables`: who looks at every table takes it from here, so that all of them are there."""
+
 
 _NAME: Final = "skill_parts"
 _LONG: Final = 3  # characters of a trigram

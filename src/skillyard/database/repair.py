@@ -29,9 +29,9 @@ from sqlalchemy import delete, func, insert, select, tuple_
 from skillyard.database.connection import Database, is_open_here
 from skillyard.database.dialects import advance_sequence, insert_if_new, use_snapshot
 from skillyard.database.maintenance import make_tables, readable_revision, refuse_newer
+from skillyard.database.registry_tables import ALL_TABLES
 from skillyard.database.sqlite_pages import PageFile, Row
 from skillyard.database.tables import (
-    METADATA,
     live_events,
     questions,
     queued_runs,
@@ -163,7 +163,7 @@ class _Column:
 def _recover(pages: PageFile, scratch: Path) -> tuple[tuple[RepairedTable, ...], int]:
     """Fill a new file in the folder `scratch`, prove it, and close it."""
     roots = pages.tables()
-    if not any(table.name in roots for table in METADATA.sorted_tables):
+    if not any(table.name in roots for table in ALL_TABLES.sorted_tables):
         raise DatabaseDamaged(
             "nothing can be read in it: the list of its tables is lost",
             hint="move it away and restore a backup; `skillyard db backfill` records again what is installed",
@@ -202,7 +202,7 @@ def _revision(pages: PageFile, roots: _TreeRoots) -> str:
 
 def _new_tables(connection: sqlite3.Connection) -> list[_Table]:
     tables = []
-    for name in (table.name for table in METADATA.sorted_tables):
+    for name in (table.name for table in ALL_TABLES.sorted_tables):
         rows = connection.execute(f"PRAGMA table_info('{name}')").fetchall()
         keys = [row for row in rows if row[5]]
         columns = {
@@ -406,7 +406,7 @@ def replace_records(source: Database, target: Database) -> int:
     count = 0
     with source.read() as reading, target.write() as writing:
         use_snapshot(reading)
-        for table in reversed(METADATA.sorted_tables):
+        for table in reversed(ALL_TABLES.sorted_tables):
             writing.execute(delete(table))
         for table in _tables():
             with closing(_batches(reading, table)) as batches:
@@ -435,7 +435,7 @@ def _refuse_newer(*databases: Database) -> None:
 
 def _tables() -> list[Table]:
     """Those that are copied, the ones others refer to first."""
-    return [table for table in METADATA.sorted_tables if table not in _TRANSIENT]
+    return [table for table in ALL_TABLES.sorted_tables if table not in _TRANSIENT]
 
 
 def _batches(connection: Connection, table: Table) -> Generator[Sequence[RowMapping]]:

@@ -27,7 +27,6 @@ from skillyard.engine.run_call import remaining_cache_seconds
 from skillyard.engine.slots import Slots
 from skillyard.errors import DatabaseDamaged, DatabaseUnavailable, ExecutionProblem, SkillyardError
 from skillyard.execution import Run, RunError
-from skillyard.memory import keep_suggestions
 from skillyard.times import DEFAULT_TIMING
 from skillyard.tracing import is_traced, skill_attributes
 
@@ -210,6 +209,8 @@ class RunLifecycle:
         journal = self.journal
         if self.memory is None or not run.ok or not run.memory_writes:
             return run
+        from skillyard.memory import keep_suggestions
+
         kept = await keep_suggestions(
             self.memory, run.memory_writes, run_id=run.run_id, skill_id=run.skill_id, context=call.request.context
         )

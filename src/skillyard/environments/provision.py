@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, Self
 from skillyard.environments.declared import ScriptBlock, declared_needs, script_block
 from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantBook, SkillGrant, union_of
 from skillyard.environments.installer import index_settings, registry_variables, text_digest
-from skillyard.environments.locked_packages import NodePackages, PythonInterpreter, PythonPackages, require_python
 from skillyard.environments.program_table import PROGRAMS, browser_builds, find_program, install_hint
 from skillyard.errors import DependenciesUnavailable
 from skillyard.sandbox import NOTHING_GRANTED, GrantedEnvironment
@@ -24,6 +23,7 @@ from skillyard.sandbox.runtimes import is_system
 
 if TYPE_CHECKING:
     from skillyard.catalog import Configuration, Skill
+    from skillyard.environments.locked_packages import PythonPackages
     from skillyard.environments.proposal import SkillNeeds
 
 _BROWSER: Final = "chromium"
@@ -74,6 +74,8 @@ class EnvironmentRequest:
         required, requires_python = union_of(block.dependencies, self.requested.packages), block.requires_python
         if not (required or requires_python or declared or self.grant.packages):
             return None
+        from skillyard.environments.locked_packages import PythonInterpreter, PythonPackages, require_python
+
         interpreter = PythonInterpreter.of_sandbox()
         if requires_python:
             require_python(requires_python, interpreter.version, block.allows(interpreter.version))
@@ -94,6 +96,8 @@ class EnvironmentRequest:
         everything = union_of(agreed, declared)
         if not everything:
             return None
+        from skillyard.environments.locked_packages import NodePackages
+
         if self.install:
             return NodePackages(everything, True, self.settings).folder()
         if everything != agreed and (found := NodePackages(everything, False, self.settings).find()):

@@ -19,7 +19,6 @@ from typing import Final, Self, TypeVar, get_args
 from skillyard.catalog import Configuration, Permission, PermissionMatch, Skill, SkillCatalog, Status
 from skillyard.errors import ExtensionFailed, InvalidInput, UnreachableRule
 from skillyard.extensions import Extension
-from skillyard.packages import is_signer
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup, SkillProvenance, source_parts
 from skillyard.text import single_line
 
@@ -28,6 +27,12 @@ _MOST_POSITIONS: Final = 500_000  # positions in both patterns that these states
 _MOST_OF_ALL: Final = 2_000_000  # positions in all pairs of a set of rules
 _EACH: Final = 10  # what any pair costs, in positions, and how many characters cost one
 _OTHER: Final = ""  # any character that neither pattern names
+
+
+def _is_signer(text: str) -> bool:
+    from skillyard.packages import is_signer  # with what reads packages, which few rules need
+
+    return is_signer(text)
 
 
 def _fold(name: str) -> str:
@@ -162,8 +167,7 @@ class RuleSelector:
         source = source_parts(fields["source"]) if "source" in fields else None
         if source == ():
             raise InvalidInput(f"the rule {text!r} names no source", hint="as in 'deploy source=github.com/acme/skills'")
-        signer = fields.get("signer")
-        if signer is not None and not is_signer(signer):
+        if (signer := fields.get("signer")) is not None and not _is_signer(signer):
             raise InvalidInput(
                 f"the rule {text!r} names no signer", hint="`skillyard key` shows a public key: ed25519: and 44 characters"
             )

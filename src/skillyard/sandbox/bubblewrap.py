@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from skillyard.network.hosts import ANY_HOST
 from skillyard.sandbox.job import Job, Level, Limit, Probe, SandboxResult, UnmetRequirement
@@ -37,7 +37,9 @@ from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, 
 from skillyard.sandbox.run_job import common_limits, process_limits, run_job
 from skillyard.sandbox.runtimes import runtime_for, version_of
 from skillyard.sandbox.seccomp import FilterOptions
-from skillyard.sandbox.session_preparation import PreparedSession, session_limits
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.session_preparation import PreparedSession
 
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _CHROOT: Final = "/usr/sbin/chroot"
@@ -127,6 +129,8 @@ class BubblewrapBackend:
 
     def session_command(self, session: PreparedSession, descriptors: Descriptors) -> SandboxCommand:
         """How to start a session; as root it begins in mounts of its own where its user could not reach a folder otherwise."""
+        from skillyard.sandbox.session_preparation import session_limits
+
         limits = dict(session_limits(session))
         if session.cgroup is None:
             limits["NPROC"] = session.policy.pids

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillyard.paths import safe_relative
 from skillyard.sandbox.cgroups import Cgroup, make_cgroup
@@ -24,8 +24,10 @@ from skillyard.sandbox.policy import Policy, base_environment, proxy_environment
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, SandboxCommand, pick_identity
 from skillyard.sandbox.runtimes import Runtime, is_system, runtime_for
 from skillyard.sandbox.seccomp import FilterOptions
-from skillyard.sandbox.session_preparation import PreparedSession
 from skillyard.sandbox.staging import StagedCopy, stage_skill, without_compiled
+
+if TYPE_CHECKING:
+    from skillyard.sandbox.session_preparation import PreparedSession
 
 _LIBRARIES: Final[Mapping[str, str]] = {"python": "library", "node": "node_modules"}  # where each looks for what is imported
 

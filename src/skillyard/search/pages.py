@@ -80,7 +80,7 @@ def header_of(skill: Skill) -> tuple[str, ...]:
 
 def path_of(skill: Skill) -> str:
     """The file that search reads; empty for a skill that is not in a folder."""
-    return getattr(skill, "path", "") if getattr(skill, "directory", "") else ""
+    return getattr(skill, "path", "")
 
 
 def _has_words(name: str) -> bool:

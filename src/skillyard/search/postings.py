@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -21,8 +21,6 @@ from skillyard.files import CachePieces, map_private_cache, read_private_cache, 
 from skillyard.search.pages import FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from skillyard.offload.forked_map import PortionFiles
@@ -306,10 +304,11 @@ _SEGMENTS: Final = 8
 
 
 class Segment(NamedTuple):
-    """Postings, and for each skill in them what it was read from."""
+    """Postings, and for each skill in them what it was read from; a large one on disk has a value that identifies it."""
 
     keys: tuple[Key, ...]
     postings: Postings
+    mark: bytes = b""
 
 
 _STORED: Final = {
@@ -370,14 +369,15 @@ def make_segment(keys: Sequence[Key], parts: Sequence[list[Any]], files: Portion
         pairs = CachePieces(4 * int(made.postings.pair_starts[-1]), (part.array("pairs").tobytes() for part in stored))
         at = list(_TYPES).index("pairs")
         arrays = [*made.postings[:at], pairs, *made.postings[at + 1 :]]
-        write_mapped_cache(kept_at, _MAGIC, (_code(), _mark(made), made.keys), arrays)
+        made = made._replace(mark=_mark(made))
+        write_mapped_cache(kept_at, _MAGIC, (_code(), made.mark, made.keys), arrays)
         kept = _mapped(kept_at)
-        if kept and kept[0] == _mark(made):
-            return kept[1]
+        if kept and kept.mark == made.mark:
+            return kept
     return made._replace(postings=made.postings._replace(pairs=_one_after_the_other(stored, "pairs")))
 
 
-def with_segment(segments: Sequence[Segment], new: Segment, current: Iterable[Key]) -> list[Segment]:
+def with_segment(segments: Sequence[Segment], new: Segment, current: Collection[Key]) -> list[Segment]:
     """The segments and a new one, put together where they have become many; only skills in `current` stay then.
 
     Those of a small catalog always are: what is left of an old text would count in how rare its words are.
@@ -387,13 +387,13 @@ def with_segment(segments: Sequence[Segment], new: Segment, current: Iterable[Ke
         return everything
     large, small = len(segments[0].keys), sum(len(segment.keys) for segment in everything[1:])
     if small > max(_SMALL, large // 20) or large + small <= _SMALL_CATALOG:
-        return [_together(everything, set(current))]
+        return [_together(everything, current)]
     if len(everything) > _SEGMENTS:
-        return [everything[0], _together(everything[1:], set(current))]
+        return [everything[0], _together(everything[1:], current)]
     return everything
 
 
-def _together(segments: Sequence[Segment], current: set[Key]) -> Segment:
+def _together(segments: Sequence[Segment], current: Collection[Key]) -> Segment:
     first = segments[0]
     keys, postings = first.keys, first.postings
     for segment in segments[1:]:
@@ -408,11 +408,10 @@ def load_segments(file: str) -> list[Segment]:
     large = _mapped(file)
     if large is None:
         return []
-    mark, segment = large
     match read_private_cache(f"{file}.more", _MAGIC, largest=_LARGEST):
-        case (code, bytes(base), content) if (code, base) == (_code(), mark):
-            return [segment, *(Segment(keys, _postings(arrays)) for keys, arrays in content)]
-    return [segment]
+        case (code, bytes(base), content) if (code, base) == (_code(), large.mark):
+            return [large, *(Segment(keys, _postings(arrays)) for keys, arrays in content)]
+    return [large]
 
 
 def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> list[Segment]:
@@ -421,17 +420,16 @@ def save_segments(file: str, segments: Sequence[Segment], *, large: bool) -> lis
     Returned are the segments to go on with: a large one that was written is the one on disk, which takes no memory.
     """
     first, *small = segments
-    mark = _mark(first)
+    mark = first.mark or _mark(first)
     if large:
         write_mapped_cache(file, _MAGIC, (_code(), mark, first.keys), first.postings)
     packed = [(one.keys, [array.tobytes() for array in one.postings]) for one in small]
     write_private_cache(f"{file}.more", _MAGIC, (_code(), mark, packed))
     kept = _mapped(file) if large else None
-    return [kept[1] if kept and kept[0] == mark else first, *small]
+    return [kept if kept and kept.mark == mark else first._replace(mark=mark) if large else first, *small]
 
 
 def _mark(segment: Segment) -> bytes:
-    """A value that identifies one large segment."""
     keys = zlib.crc32(marshal.dumps(cast("Any", segment.keys), 2))
     return keys.to_bytes(4, "big") + len(segment.postings.skills).to_bytes(8, "big")
 
@@ -440,11 +438,11 @@ def _postings(arrays: Sequence[bytes | memoryview]) -> Postings:
     return Postings(*(np.frombuffer(data, kind) for data, kind in zip(arrays, _TYPES.values(), strict=True)))
 
 
-def _mapped(path: str) -> tuple[bytes, Segment] | None:
-    """The mark and the large segment on disk."""
+def _mapped(path: str) -> Segment | None:
+    """The large segment on disk."""
     match map_private_cache(path, _MAGIC, largest=_LARGEST):
         case (code, bytes(mark), keys), arrays if code == _code() and len(arrays) == len(_TYPES):
-            return mark, Segment(keys, _postings(arrays))
+            return Segment(keys, _postings(arrays), mark)
     return None
 
 

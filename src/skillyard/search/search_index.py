@@ -1,7 +1,8 @@
 """The index: which skills have a word, and how strongly, so that a request only reads skills with its words.
 
 With a `cache` folder it is kept on disk, shared by every process of this user: only skills whose SKILL.md has changed are read
-again, and those that were deleted no longer count.
+again, and those that were deleted no longer count. In one process an index is made from the one before: what is worked out anew
+is that of the skills that are other objects, or whose file may still have changed.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
+from operator import is_not
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillyard.search.pages import header_of, path_of, read_pages, source_of
 from skillyard.search.words import LONGEST, STOP_WORDS, plain, runs, words
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from skillyard.search.tokenizer import Tokenizer
 
 
+_KeysOf = Callable[["Skill"], Iterable[object]]
 _UNSETTLED_NS: Final = 100_000_000
 _FEW_ASKED: Final = 3
 _WORTH_SHARING: Final = 500  # skills to be read from which a second process helps
@@ -47,14 +51,49 @@ class SearchIndex:
         cache: str | None = None,
         before: SearchIndex | None = None,
     ) -> None:
-        self.skills = tuple(skill for skill in skills if skill.offered or (everyone and skill.usable))
-        self._keys: Sequence[Key] = _keys(self.skills, before)
+        before = before or None  # one without skills has nothing to take over
+        self._everyone = everyone
+        self._given = tuple(skills)
+        self._counted = _counted(self._given, everyone, before)
+        self.skills: tuple[Skill, ...] = tuple(compress(self._given, self._counted))
         self._file = _file(cache, self.skills, everyone=everyone) if cache and self.skills else None
-        self._before = before.segments if before else None
         self._progress: Callable[[int, int], object] | None = None
-        self._asked = 0
         self.reading = False
         """Whether skills are being read now: who asks for words waits until that is done."""
+        self._asked = 0
+        self._tables: dict[_KeysOf, dict[object, tuple[int, ...]]] = {}
+        self._before = _Before(before.segments) if before else None
+        self._keys: Sequence[Key] = ()
+        if not (before and self._take_over(before)):
+            self._keys = _keys(self.skills, before)
+
+    def _take_over(self, before: SearchIndex) -> bool:
+        """Take over from an index that has the same skills in the same places, but for some that were edited."""
+        changed = _changed(self.skills, before.skills)
+        if changed is None:
+            return False
+        keys, number_of, missing = list(before._keys), before._number_of.copy(), []
+        now = time.time_ns()
+        looked_at = {*changed, *before._unsettled}
+        for number in sorted(looked_at):
+            key = _key(self.skills[number], now)
+            if key == keys[number]:
+                continue
+            if key in before._number_of or key in number_of:
+                return False  # it was in another place
+            del number_of[keys[number]]
+            keys[number] = key
+            number_of[key] = number
+            missing.append(number)
+        self._keys, self._number_of = keys, number_of
+        self._unsettled = frozenset(number for number in looked_at if not _is_settled(keys[number]))
+        self._before = _Before(before.segments, before.numbers, missing)
+        self._asked = before._asked
+        self._tables = {
+            keys_of: _changed_table(table, keys_of, before.skills, self.skills, changed)
+            for keys_of, table in before._tables.copy().items()  # a request in another thread may add one
+        }
+        return True
 
     def prepare(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Read now what the first request would have to read; `progress(done, total)` is called with numbers of skills."""
@@ -68,36 +107,48 @@ class SearchIndex:
     @cached_property
     def segments(self) -> list[Segment]:
         """The posting lists; reads what is kept and the skills that are new or changed when first used."""
-        segments = self._before if self._before is not None else _kept(self._file)
-        self._before = None
+        before = self._before
+        segments = before.segments if before else _kept(self._file)
         if _is_whole(segments, self._keys):
             self._keys = segments[0].keys  # equal ones, so that they are in memory once
             return segments
-        have = {key for segment in segments for key in segment.keys}
-        missing = [number for number, key in enumerate(self._keys) if key not in have]
-        if not missing and segments:
-            return segments
-        return self._extended(segments, missing)
+        if before and before.missing is not None:
+            missing = before.missing
+        else:
+            have = {key for segment in segments for key in segment.keys}
+            missing = [number for number, key in enumerate(self._keys) if key not in have]
+        return self._extended(segments, missing) if missing or not segments else segments
 
     @cached_property
     def numbers(self) -> NDArray[Any]:
         """For each skill of each segment, one after the other, its number in `skills`; -1 when it no longer counts."""
         import numpy as np
 
-        if _is_whole(self.segments, self._keys):
+        segments, before, self._before = self.segments, self._before, None
+        if _is_whole(segments, self._keys):
             return np.arange(len(self._keys))
-        number_of = {key: number for number, key in enumerate(self._keys)}
-        position_of: dict[int, int] = {}
-        numbers: list[int] = []
-        for segment in self.segments:
-            for key in segment.keys:
-                number = number_of.get(key, -1)
-                if number >= 0 and number in position_of:
-                    numbers[position_of[number]] = -1  # read twice: the later one counts
-                if number >= 0:
-                    position_of[number] = len(numbers)
-                numbers.append(number)
-        return np.array(numbers, dtype=np.int64)
+        known = before.numbers_by_segment() if before else {}
+        numbers = np.concatenate([known[id(one)] if id(one) in known else self._numbers_in(one) for one in segments])
+        (at,) = (numbers >= 0).nonzero()
+        last = np.zeros(len(self._keys), np.int64)
+        last[numbers[at]] = at
+        numbers[at[last[numbers[at]] != at]] = -1  # read twice: the later one counts
+        return numbers
+
+    def _numbers_in(self, segment: Segment) -> NDArray[Any]:
+        import numpy as np
+
+        return np.array([self._number_of.get(key, -1) for key in segment.keys], dtype=np.int64)
+
+    @cached_property
+    def _number_of(self) -> dict[Key, int]:
+        """The number of each skill by what identifies its text."""
+        return {key: number for number, key in enumerate(self._keys)}
+
+    @cached_property
+    def _unsettled(self) -> frozenset[int]:
+        """The numbers of the skills that are to be looked at again."""
+        return frozenset(number for number, key in enumerate(self._keys) if not _is_settled(key))
 
     @cached_property
     def gone(self) -> NDArray[Any]:
@@ -109,7 +160,8 @@ class SearchIndex:
         if not candidates:
             return set()
         if self._many_asked():
-            return {number for candidate in candidates for number in self._names_as_written.get(candidate, ())}
+            table = self._numbers_by(_names_as_written)
+            return {number for candidate in candidates for number in table.get(candidate, ())}
         return {
             number
             for number, skill in enumerate(self.skills)
@@ -120,7 +172,7 @@ class SearchIndex:
         """Numbers of the skills whose names have exactly these words (as `words` gives them), in this order."""
         wanted = tuple(request_words)
         if self._many_asked():
-            return self._names.get(wanted, [])
+            return list(self._numbers_by(_name_words).get(wanted, ()))
         begin = [word[:2] for word in request_words]
         likely = [number for number, skill in enumerate(self.skills) if wanted and _may_be(skill, begin)]
         return [number for number in likely if tuple(words(source_of(self.skills[number]).name)) == wanted]
@@ -130,56 +182,34 @@ class SearchIndex:
         self._asked += 1
         return self._asked > _FEW_ASKED
 
-    @cached_property
-    def _sources(self) -> list[PageSource]:
-        """What is read of each skill; not needed for a request while all of them are kept."""
-        return [source_of(skill) for skill in self.skills]
-
-    @cached_property
-    def _names_as_written(self) -> dict[str, list[int]]:
-        numbers_of: dict[str, list[int]] = {}
-        for number, skill in enumerate(self.skills):
-            for written in {skill.name.casefold(), skill.slug, skill.id.casefold()}:
-                numbers_of.setdefault(written, []).append(number)
-        return numbers_of
-
-    @cached_property
-    def _names(self) -> dict[tuple[str, ...], list[int]]:
-        numbers_of: dict[tuple[str, ...], list[int]] = {}
-        for number, source in enumerate(self._sources):
-            numbers_of.setdefault(tuple(words(source.name)), []).append(number)
-        numbers_of.pop((), None)
-        return numbers_of
+    def _numbers_by(self, keys_of: _KeysOf) -> Mapping[object, tuple[int, ...]]:
+        """The table of the numbers of the skills by what each has."""
+        if keys_of not in self._tables:
+            self._tables[keys_of] = _table(self.skills, keys_of)
+        return self._tables[keys_of]
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
         """The words of names, keywords and descriptions as they are written, without case."""
-        texts = (f"{source.name} {source.keywords} {source.description}" for source in self._sources)
+        texts = (f"{source.name} {source.keywords} {source.description}" for source in map(source_of, self.skills))
         return frozenset(run.lower() for text in texts for run in runs(text))
 
     def phrases_with(self, request_words: Sequence[str]) -> Iterable[tuple[int, tuple[str, ...], str]]:
         """The declared phrases that begin with one of these words: number of the skill, words, and the phrase as written."""
         distinct = dict.fromkeys(request_words)
         if self._many_asked():
-            return [found for word in distinct for found in self._phrases.get(word, ())]
+            table = self._numbers_by(_first_words_of_phrases)
+            numbers: Iterable[int] = dict.fromkeys(number for word in distinct for number in table.get(word, ()))
+        else:
+            numbers = range(len(self.skills))
         begins = {word[:2] for word in distinct}
         likely = (
             (number, tuple(words(phrase)), phrase)
-            for number, skill in enumerate(self.skills)
-            for phrase in skill.phrases
+            for number in numbers
+            for phrase in self.skills[number].phrases
             if _may_be_said(phrase, begins)
         )
         return [found for found in likely if found[1] and found[1][0] in distinct]
-
-    @cached_property
-    def _phrases(self) -> dict[str, list[tuple[int, tuple[str, ...], str]]]:
-        """The declared phrases by their first word."""
-        numbers_of: dict[str, list[tuple[int, tuple[str, ...], str]]] = {}
-        for number, skill in enumerate(self.skills):
-            for phrase in skill.phrases:
-                if phrase_words := tuple(words(phrase)):
-                    numbers_of.setdefault(phrase_words[0], []).append((number, phrase_words, phrase))
-        return numbers_of
 
     def _extended(self, existing: Sequence[Segment], missing: Sequence[int]) -> list[Segment]:
         """`segments` with one of the missing skills, saved on disk."""
@@ -196,11 +226,11 @@ class SearchIndex:
             from skillyard.search.postings import make_segment, save_segments, with_segment
 
             keys = [self._keys[number] for number in missing]
-            current = set(self._keys)
+            current = self._number_of
             if not any(key in current for segment in existing for key in segment.keys):
                 existing = ()  # every skill in it has changed or was deleted
             new = make_segment(keys, parts, files, self._file if keys and not existing else None)
-        segments = with_segment(existing, new, self._keys)
+        segments = with_segment(existing, new, current)
         if self._file and existing and keys:
             return save_segments(self._file, segments, large=segments[0] is not existing[0])
         return segments
@@ -262,25 +292,86 @@ class _Portions:
         return [stored_postings(pages, self._tokenizer, self._files)]
 
 
-def _keys(skills: Sequence[Skill], before: SearchIndex | None) -> list[Key]:
-    """What identifies the text of each skill; this is done for all of them in every process, also when nothing has changed.
+class _Before(NamedTuple):
+    """What an index takes over of the one before it: its segments and what they hold, and what is missing in them, if known."""
 
-    That of a skill which is the same at the same place of an earlier index is taken from there.
-    """
-    earlier, known = (before.skills, before._keys) if before else ((), ())
+    segments: list[Segment]
+    numbers: NDArray[Any] | None = None
+    missing: list[int] | None = None
+
+    def numbers_by_segment(self) -> dict[int, NDArray[Any]]:
+        """The numbers of the skills in each segment, by the identity of the segment."""
+        if self.numbers is None:
+            return {}
+        found, end = {}, 0
+        for segment in self.segments:
+            begin, end = end, end + len(segment.keys)
+            found[id(segment)] = self.numbers[begin:end]
+        return found
+
+
+def _counted(given: Sequence[Skill], everyone: bool, before: SearchIndex | None) -> bytearray:
+    """Which of the skills are searched: a 1 for each that is."""
+    changed = _changed(given, before._given) if before and before._everyone == everyone else None
+    counted = before._counted.copy() if before and changed is not None else bytearray(len(given))
+    for number in range(len(given)) if changed is None else changed:
+        skill = given[number]
+        counted[number] = skill.offered or (everyone and skill.usable)
+    return counted
+
+
+def _changed(now: Sequence[Skill], before: Sequence[Skill]) -> list[int] | None:
+    """The places at which there are other skills than before; None where there are more or fewer."""
+    return list(compress(range(len(now)), map(is_not, now, before))) if len(now) == len(before) else None
+
+
+def _names_as_written(skill: Skill) -> set[str]:
+    return {skill.name.casefold(), skill.slug, skill.id.casefold()}
+
+
+def _name_words(skill: Skill) -> set[tuple[str, ...]]:
+    return {tuple(words(source_of(skill).name))} - {()}
+
+
+def _first_words_of_phrases(skill: Skill) -> set[str]:
+    return {found[0] for phrase in skill.phrases if (found := words(phrase))}
+
+
+def _table(skills: Sequence[Skill], keys_of: _KeysOf) -> dict[object, tuple[int, ...]]:
+    numbers_of: dict[object, tuple[int, ...]] = {}
+    for number, skill in enumerate(skills):
+        for key in keys_of(skill):
+            numbers_of[key] = (*numbers_of.get(key, ()), number)
+    return numbers_of
+
+
+def _changed_table(
+    table: Mapping[object, tuple[int, ...]],
+    keys_of: _KeysOf,
+    before: Sequence[Skill],
+    now: Sequence[Skill],
+    changed: Sequence[int],
+) -> dict[object, tuple[int, ...]]:
+    """The table of `before` as it is with the skills of `now` in the places that have changed."""
+    numbers_of = dict(table)
+    for number in changed:
+        for key in keys_of(before[number]):
+            numbers_of[key] = tuple(other for other in numbers_of[key] if other != number)
+        for key in keys_of(now[number]):
+            numbers_of[key] = tuple(sorted((*numbers_of.get(key, ()), number)))
+    return numbers_of
+
+
+def _keys(skills: Sequence[Skill], before: SearchIndex | None) -> list[Key]:
+    """What identifies the text of each skill; in every process this is done for all of them, also when nothing has changed."""
+    known = {id(skill): key for skill, key in zip(before.skills, before._keys, strict=True)} if before else {}
+    now = time.time_ns()
     keys: list[Key] = []
     seen: dict[Key, int] = {}
-    now = time.time_ns()
-    settled = now - _UNSETTLED_NS
-    for number, skill in enumerate(skills):
-        if number < len(known) and _is_settled(known[number]) and earlier[number] == skill:
-            key = known[number]
-        elif path := path_of(skill):
-            mode, size, changed, inode = skill.stamp
-            # a file that may change once more within the same tick of the clock has a state that never comes again
-            key = (path, _checksum(skill), mode, size, changed if changed < settled else -now, inode)
-        else:
-            key = (skill.id, _checksum(skill))
+    for skill in skills:
+        key = known.get(id(skill))
+        if key is None or not _is_settled(key):
+            key = _key(skill, now)
         if key in seen:
             seen[key] += 1
             key = (*key, seen[key])
@@ -288,6 +379,15 @@ def _keys(skills: Sequence[Skill], before: SearchIndex | None) -> list[Key]:
             seen[key] = 0
         keys.append(key)
     return keys
+
+
+def _key(skill: Skill, now: int) -> Key:
+    """What identifies the text of a skill that is looked at `now` (wall clock, in ns)."""
+    if path := path_of(skill):
+        mode, size, changed, inode = skill.stamp
+        # a file that may change once more within the same tick of the clock has a state that never comes again
+        return (path, _checksum(skill), mode, size, changed if changed < now - _UNSETTLED_NS else -now, inode)
+    return (skill.id, _checksum(skill))
 
 
 def _checksum(skill: Skill) -> int:

@@ -316,7 +316,8 @@ class ToolContext:
     def index(self) -> SearchIndex:
         """The offered skills, ready to be searched."""
         cache = self.access.catalog.search_directory
-        return self._index.of(self.access.offered(), lambda skills: SearchIndex(skills, cache=cache))
+        before = self._index.value
+        return self._index.of(self.access.offered(), lambda skills: SearchIndex(skills, cache=cache, before=before))
 
 
 @dataclass(frozen=True, slots=True)

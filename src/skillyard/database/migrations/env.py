@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from skillyard.database.tables import METADATA
+from skillyard.database.registry_tables import ALL_TABLES
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA)
+context.configure(connection=context.config.attributes["connection"], target_metadata=ALL_TABLES)
 with context.begin_transaction():
     context.run_migrations()
