@@ -20,6 +20,7 @@ from skillyard.catalog import Skill, SkillState, Source, load_withdrawn, withdra
 from skillyard.catalog.user_changes import has_desktop, open_folder
 from skillyard.errors import InvalidInput, PermissionDenied, SkillyardError
 from skillyard.insights import SkillUse, read_uses
+from skillyard.interop import ClientCompatibility, check_clients
 from skillyard.packages import PackageLimits
 from skillyard.plain_json import to_plain_json
 from skillyard.prompt import count_tokens
@@ -36,6 +37,7 @@ from skillyard.server.shapes.catalog_shapes import (
     CatalogPage,
     CatalogSearch,
     CollectionName,
+    DetailedSkill,
     Facets,
     ListedSkill,
     ModelText,
@@ -43,18 +45,15 @@ from skillyard.server.shapes.catalog_shapes import (
     ScanReportShape,
     SearchMatch,
     SkillCollection,
-    SkillDetailShape,
     SkillRisk,
     SkillStar,
     by_risk,
     by_tokens,
     by_use,
-    entry,
     facets,
     fit,
     in_order,
 )
-from skillyard.server.shapes.installation_shapes import ClientLoading
 from skillyard.skill_detail import model_text, read_skill_detail
 
 _Shape = TypeVar("_Shape", bound=BaseModel)
@@ -150,7 +149,7 @@ def _page(service: OrganisationServices, caller: Caller, skills: Sequence[Skill]
     found, unscanned = _ordered(service, chosen.sort, _kept(service, caller, chosen.of(skills), chosen))
     page, rules = listed(found, chosen.page, chosen.limit), service.catalog.rules()
     meta = CatalogMeta(**page.meta.model_dump(), unscanned=unscanned)
-    return CatalogPage(data=[entry(skill, rules) for skill in page.data], meta=meta)
+    return CatalogPage(data=[ListedSkill.of(skill, rules) for skill in page.data], meta=meta)
 
 
 class _Kept(Protocol):
@@ -292,7 +291,7 @@ def create(service: CurrentServices, body: NewSkill) -> Answer[ListedSkill]:
     set_audit_subject(body.name)
     with service.change_lock:
         made = service.catalog.create(body.name, body.description, body.instructions, source=body.source)
-        return Answer(data=entry(made, service.catalog.rules()))
+        return Answer(data=ListedSkill.of(made, service.catalog.rules()))
 
 
 @routes.delete("", responses=WRITE_PROBLEMS, dependencies=[_WRITE])
@@ -445,7 +444,7 @@ def _known(service: OrganisationServices, references: Sequence[str]) -> list[str
 def _switched(service: CurrentServices, skill: Skill) -> Answer[ListedSkill]:
     """The skill as it is now, after the folders of coding agents were updated."""
     service.registry.agent_folders.follow_skill(skill)
-    return Answer(data=entry(skill, service.catalog.rules()))
+    return Answer(data=ListedSkill.of(skill, service.catalog.rules()))
 
 
 @routes.get("/enabled", responses=READ_PROBLEMS)
@@ -465,14 +464,11 @@ def switch_all(service: CurrentServices, body: SkillsSwitch) -> Answer[bool]:
 
 
 @routes.get("/skill", responses=READ_PROBLEMS)
-def look_at(service: CurrentServices, skill: _Name) -> Answer[SkillDetailShape]:
+def look_at(service: CurrentServices, skill: _Name) -> Answer[DetailedSkill]:
     """Everything about one skill, whatever its status: its front matter, its files, what it may do, whether it can run."""
-    detail = read_skill_detail(service.catalog, service.catalog.get(skill))
-    powers, schema = detail.powers, detail.input_schema
-    shape = detail.to_dict() | entry(detail.skill, service.catalog.rules()).model_dump()
-    shape["withdrawal"] = detail.withdrawn and withdrawal(detail.withdrawn)
-    shape |= {"input_schema": schema and dict(schema), "powers": powers and powers.to_dict()}
-    return Answer(data=SkillDetailShape.model_validate(to_plain_json(shape)))
+    known = service.catalog.get(skill)
+    shape = DetailedSkill(ListedSkill.of(known, service.catalog.rules()), read_skill_detail(service.catalog, known))
+    return Answer[DetailedSkill].model_validate({"data": to_plain_json(shape.to_dict())})
 
 
 @routes.get("/scan", responses=READ_PROBLEMS | WRITE_PROBLEMS)
@@ -524,10 +520,8 @@ def get_model_text(service: CurrentServices, skill: _Name) -> Answer[ModelText]:
 
 
 @routes.get("/clients", responses=READ_PROBLEMS | WRITE_PROBLEMS)
-def loading(service: CurrentServices, skill: _Name) -> Answer[list[ClientLoading]]:
+def loading(service: CurrentServices, skill: _Name) -> Answer[list[ClientCompatibility]]:
     """Which clients load a skill, under which name and description, and why one does not."""
-    from skillyard.interop import check_clients
-
     known = service.catalog.get(skill)
     clients = check_clients(known.directory, name=known.slug if known.source == "installed" else None)
-    return Answer(data=[ClientLoading.model_validate(to_plain_json(client.to_dict())) for client in clients])
+    return Answer[list[ClientCompatibility]].model_validate({"data": to_plain_json([client.to_dict() for client in clients])})

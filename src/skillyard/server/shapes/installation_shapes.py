@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from skillyard.catalog import FileType, Inventory
 from skillyard.document import Diagnostic
+from skillyard.interop import ClientCompatibility
 from skillyard.packages import FileDifference, FolderDifference
 from skillyard.plain_json import to_plain_json
 from skillyard.registry import InstallRefusal, PowerChange, Powers, SkillInspection
@@ -238,17 +239,6 @@ InstallEvent = Annotated[InstallProgressed | InstallEnded, Field(discriminator="
 """The `data` of one server-sent event; each has the whole operation as it is."""
 
 
-class ClientLoading(ResponseShape):
-    """What one client makes of a skill; with `problems` it does not load it."""
-
-    client: str
-    loads: bool
-    name: str
-    description: str
-    problems: list[str]
-    notes: list[str]
-
-
 class SkillFileEntry(BaseModel):
     """One file of a skill, its class and its size in bytes."""
 
@@ -279,7 +269,7 @@ class InspectedSkill(ResponseShape):
     diagnostics: list[Diagnostic]
     refusals: list[InstallRefusal]
     findings: list[Finding]
-    clients: list[ClientLoading]
+    clients: list[ClientCompatibility]
     unmet: list[str]
     warnings: list[str]
     signer: str | None
