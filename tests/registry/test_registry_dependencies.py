@@ -15,10 +15,10 @@ from skillyard.packages import Origin, PackageLimits, Source, find_skills
 from skillyard.registry import PowerChange, Registry, SourceFetcher
 from skillyard.registry.candidate import staged_candidate
 from skillyard.registry.dependencies import AskedFrom, DependencyFinder, _fetched_offers
+from skillyard.registry.logins import Login, Logins
 from skillyard.registry.mirror_locations import open_mirror_target
 from skillyard.registry.registry_mirror import RegistryMirror, copy_mirror
 from skillyard.registry.registry_values import FetchedTree
-from skillyard.registry.remote_server import Login, Logins
 
 Write = Callable[..., Path]
 

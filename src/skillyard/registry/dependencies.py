@@ -22,7 +22,7 @@ from skillyard.registry.candidate import Candidate, staged_candidate
 from skillyard.registry.registry_values import DependencyInstall, FetchedTree
 from skillyard.registry.requirements import VersionRequirement, cycles, parse_requirement, requirements_of
 from skillyard.registry.source_fetcher import SourceFetcher
-from skillyard.registry.upgrade_checks import shown_origin, shown_source
+from skillyard.registry.source_replacements import shown_origin, shown_source
 
 if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorIndex

@@ -47,21 +47,18 @@ from skillyard.registry.registry_values import (
     deprecated_version,
 )
 from skillyard.registry.source_host_policy import KEPT_KINDS
+from skillyard.registry.source_replacements import accept_replacements, find_replacements, refuse_replacements, shown_source
 from skillyard.registry.upgrade_checks import (
     FindingPolicy,
-    accept_replacements,
     beside_edit,
     consent_required,
-    find_replacements,
     judged_by_publisher,
     power_change,
     refuse_existing,
     refuse_grave_findings,
-    refuse_replacements,
     refuse_taken_version,
     refuse_yanked,
     require_consent,
-    shown_source,
 )
 from skillyard.registry.version_files import (
     prune_versions,

@@ -32,13 +32,11 @@ from skillyard.registry.registry_values import (
     deprecated_version,
 )
 from skillyard.registry.requirements import without_skills
+from skillyard.registry.source_replacements import edited_version, find_replacements, refuse_replacements
 from skillyard.registry.upgrade_checks import (
     THEIRS,
     current_power_change,
-    edited_version,
-    find_replacements,
     refuse_grave_findings,
-    refuse_replacements,
     refuse_taken_version,
     refuse_yanked,
 )

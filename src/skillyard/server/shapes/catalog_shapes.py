@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
+from fastapi import Query
 from pydantic import BaseModel, Field
 
 from skillyard.catalog import Skill, SkillState, Source, Status, Withdrawal, withdrawal
@@ -188,6 +189,17 @@ class CatalogPage(Answer[list[ListedSkill]]):
     """One page of the catalog."""
 
     meta: CatalogMeta
+
+
+SkillName = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
+SkillsOfScreen = Annotated[list[Annotated[str, Field(min_length=1, max_length=300)]], Query(min_length=1, max_length=50)]
+"""The skills of a request that asks about many: as many as a screen shows."""
+
+
+class SkillReference(RequestBody):
+    """Which skill is meant."""
+
+    skill: str = Field(min_length=1, max_length=300)
 
 
 class SkillStar(ResponseShape):
