@@ -29,7 +29,7 @@ from skillyard.registry.agent_folders import AgentFolders
 from skillyard.registry.candidate import ApprovalPolicy, InstallRequest, SignerPolicy
 from skillyard.registry.dependencies import DependencyFinder
 from skillyard.registry.install_pipeline import InstallPipeline
-from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionApprovals, VersionManager
+from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager
 from skillyard.registry.registry_values import (
     PINNED,
     EditValue,
@@ -48,6 +48,7 @@ from skillyard.registry.source_fetcher import SourceFetcher, source_of_version
 from skillyard.registry.source_host_policy import LinkFetcher
 from skillyard.registry.source_replacements import edited_version, refuse_replacements, rollback_replacements
 from skillyard.registry.upgrade_checks import FindingPolicy, rollback_target
+from skillyard.registry.version_approvals import VersionApprovals
 from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
 from skillyard.registry.version_store import CURRENT
 
