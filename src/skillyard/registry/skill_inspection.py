@@ -19,7 +19,7 @@ from skillyard.registry.candidate import (
     source_folder_name,
     staged_candidate,
 )
-from skillyard.registry.dependencies import AskedFrom, DependencyPreview
+from skillyard.registry.dependencies import DependencyPreview, DependencyRequest
 from skillyard.registry.install_pipeline import InstallPipeline, candidate_findings, named_refusal
 from skillyard.registry.installed_skills import listed_skill
 from skillyard.registry.powers import installed_powers
@@ -116,7 +116,7 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
                 inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
         if pipeline.dependencies is None or not request.dependencies or not candidates:
             return tuple(inspected)
-        asked = AskedFrom(candidates, request.source, fetched, offered, operation.folder, pipeline.limits)
+        asked = DependencyRequest(candidates, request.source, fetched, offered, operation.folder, pipeline.limits)
         found = pipeline.dependencies.preview(asked)
         there = {*(one.skill_id for one in candidates), *(one.skill_id for one in found.installs)}
         lacking = {one.skill_id: pipeline.unmet(one.skill_id, without_skills(one.requirements, there)) for one in candidates}

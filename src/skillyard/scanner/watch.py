@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skillyard.sandbox import SandboxBackend
     from skillyard.scanner.finding import Skipped
     from skillyard.scanner.watch_network import RecordedRequest, RecordingAuthority, RecordingNetwork
-    from skillyard.scanner.watch_world import CallRecord, ReadingWatch, WatchedWorld, WorldSandbox
+    from skillyard.scanner.watch_world import CallRecord, FileReadWatch, WatchedWorld, WorldSandbox
 
 
 SECONDS: Final = 10.0
@@ -381,27 +381,27 @@ class _Lane:
     async def _run_in_new_world(self) -> None:
         """Do what is left, until a command has spoiled the world, the sandbox is gone or the time is over."""
         from skillyard.scanner.watch_network import RecordingNetwork
-        from skillyard.scanner.watch_world import CallRecord, ReadingWatch, WorldSandbox
+        from skillyard.scanner.watch_world import CallRecord, FileReadWatch, WorldSandbox
 
         place = Path(tempfile.mkdtemp(prefix="skillyard-watch-")).resolve()
         try:
             world = await asyncio.to_thread(self._watching.make_world, place, self._authority.certificate)
             network = RecordingNetwork(self._authority)
-            with ReadingWatch({one.file: place / one.file for one in world.canaries if one.file}) as reading:
+            with FileReadWatch({one.file: place / one.file for one in world.canaries if one.file}) as reading:
                 if not reading.works:
                     self._watching.miss("which secrets are read: this machine has no more inotify instances")
                 async with WorldSandbox(self._watching.backend, world.folder, network) as sandbox:
                     calls = CallRecord(place, reading)
                     asyncio.get_running_loop().add_reader(calls, calls.drain)
                     try:
-                        await self._run_turns(_Scene(world, network, reading, calls, sandbox))
+                        await self._run_turns(_ObservedWorld(world, network, reading, calls, sandbox))
                     finally:
                         asyncio.get_running_loop().remove_reader(calls)
                         calls.close()
         finally:
             await asyncio.to_thread(delete_tree, place)
 
-    async def _run_turns(self, scene: _Scene) -> None:
+    async def _run_turns(self, scene: _ObservedWorld) -> None:
         conditions: WatchRound | None = None
         while self._turns and not self._is_over():
             command, by = self._turns[0]
@@ -420,7 +420,7 @@ class _Lane:
                     self._turns = [one for one in self._turns if one[0] is not command]
                 return
 
-    async def _run_one(self, command: RunnableCommand, conditions: WatchRound, scene: _Scene) -> bool:
+    async def _run_one(self, command: RunnableCommand, conditions: WatchRound, scene: _ObservedWorld) -> bool:
         """Run one command and judge it; whether it has spoiled the world."""
         started = time.monotonic()
         usual = sum(self._spent) / len(self._spent) if self._spent else _USUAL_SECONDS
@@ -444,12 +444,12 @@ class _Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _ObservedWorld:
     """One world with everything that looks at it."""
 
     world: WatchedWorld
     network: RecordingNetwork
-    reading: ReadingWatch
+    reading: FileReadWatch
     calls: CallRecord
     sandbox: WorldSandbox
 
