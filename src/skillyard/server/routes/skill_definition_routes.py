@@ -288,8 +288,8 @@ def compare(service: CurrentServices, id: str, before: str, after: str) -> Answe
             after=_content(versions[1], folders[1], found.after),
             widened=list(found.widened or ()),
             narrowed=list(found.narrowed or ()),
-            came=None if found.came is None else list(found.came),
-            went=None if found.went is None else list(found.went),
+            added_effects=None if found.added_effects is None else list(found.added_effects),
+            removed_effects=None if found.removed_effects is None else list(found.removed_effects),
         )
     )
 

@@ -29,7 +29,7 @@ _BESIDE: Final = ("display_name", "version", "kind", "tags", "has_entry", "model
 class ListedSkill(WireForm):
     """One skill of the catalog: the shape of `skillyard list --json`, and what a list of skills shows beside it.
 
-    `asks_first` says that a rule requires an approval before an agent uses it. `description_tokens` are those of its
+    `requires_approval` says that a rule requires an approval before an agent uses it. `description_tokens` are those of its
     description, which a model reads in any case; `instruction_tokens` about those it reads when it loads the skill, by the size
     of SKILL.md.
     """
@@ -41,7 +41,7 @@ class ListedSkill(WireForm):
     tags: list[str]
     has_entry: bool
     model_invocable: bool
-    asks_first: bool
+    requires_approval: bool
     description_tokens: int
     instruction_tokens: int
 
@@ -51,7 +51,7 @@ class ListedSkill(WireForm):
         return cls(
             skill,
             **{name: getattr(skill, name) for name in _BESIDE},
-            asks_first=rules.decide(skill) == "ask",
+            requires_approval=rules.decide(skill) == "ask",
             description_tokens=count_tokens(skill.description),
             instruction_tokens=_instruction_tokens(skill),
         )

@@ -115,8 +115,9 @@ class VersionContent(BaseModel):
 class VersionComparison(BaseModel):
     """Two versions: every file that is not the same by path, how many are, and what each comes to.
 
-    `widened` has a sentence for each power that the second has and the first has not, `narrowed` one for each that went. `came`
-    and `went` are what only one of the two did when it was watched; None unless both were watched here.
+    `widened` has a sentence for each power that the second has and the first has not, `narrowed` one for each that went.
+    `added_effects` and `removed_effects` are what only the second and only the first did when they were watched; None unless
+    both were watched here.
     """
 
     files: list[FileDifference]
@@ -125,8 +126,8 @@ class VersionComparison(BaseModel):
     after: VersionContent
     widened: list[str]
     narrowed: list[str]
-    came: list[Effect] | None
-    went: list[Effect] | None
+    added_effects: list[Effect] | None
+    removed_effects: list[Effect] | None
 
 
 class InstallResult(ResponseShape):
