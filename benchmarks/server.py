@@ -70,11 +70,11 @@ def bare(skills: Path) -> None:
     from starlette.staticfiles import StaticFiles
 
     from skillyard import Catalog
-    from skillyard.server.shapes.catalog_shapes import entry
+    from skillyard.server.shapes.catalog_shapes import ListedSkill
 
     catalog = Catalog.discover(roots=[skills])
     rules = catalog.rules()
-    data = {"success": True, "data": [entry(skill, rules).model_dump() for skill in catalog.all()[:20]]}
+    data = {"success": True, "data": [ListedSkill.of(skill, rules).to_dict() for skill in catalog.all()[:20]]}
     known = json.dumps(data).encode()
     constants = FastAPI()
 

@@ -49,6 +49,41 @@ def test_properties_follow_the_fields_and_a_field_may_be_written_in_its_own_way(
     assert Counted(9).to_dict() == {"count": 9, "at": None, "isLarge": False}
 
 
+class View(WireForm, also=("name", ("directory", "location"))):
+    __slots__ = ("name_of_it",)
+
+    def __init__(self, name: str) -> None:
+        self.name_of_it = name
+
+    @property
+    def name(self) -> str:
+        return self.name_of_it
+
+    @property
+    def location(self) -> str:
+        return f"/{self.name_of_it}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(WireForm):
+    view: View = field(metadata=wire(inline=True))
+    count: int
+
+
+class SeenAnswer(BaseModel):
+    data: Seen
+
+
+def test_the_form_of_a_view_is_its_properties_and_what_adds_to_it_has_it_inline() -> None:
+    assert View("a").to_dict() == {"name": "a", "directory": "/a"}
+    assert SeenAnswer(data=Seen(View("a"), 2)).model_dump() == {"data": {"name": "a", "directory": "/a", "count": 2}}
+    assert set(SeenAnswer.model_json_schema(mode="serialization")["$defs"]["Seen"]["properties"]) == {
+        "name",
+        "directory",
+        "count",
+    }
+
+
 def test_fields_go_by_their_names_on_the_wire_in_their_order() -> None:
     form = Whole("a", "s", (Part("b"), Part("c", "n", 2))).to_dict()
     assert form == {

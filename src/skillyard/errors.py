@@ -45,7 +45,7 @@ class SkillyardError(Exception):
         return other
 
     def to_dict(self) -> dict[str, object]:
-        """The error as plain data: `{"code", "message", "hint"?, ...details}`."""
+        """The error as plain data: `{"code", "message", "hint"?, ...details}`; by hand, as details are no fields."""
         shape: dict[str, object] = {"code": self.code, "message": self.message}
         if self.hint:
             shape["hint"] = self.hint

@@ -3,38 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillyard.catalog import load_withdrawn
+from skillyard.catalog import Inventory, Skill, SkillFile, Status, load_withdrawn
+from skillyard.catalog.skill_files import KeptLink
 from skillyard.catalog.user_changes import load_copies, real_place
+from skillyard.document import Document
+from skillyard.environments import SkillNeeds
 from skillyard.errors import FileTooLarge, SkillUnusable, SkillyardError
 from skillyard.execution import find_entry
+from skillyard.permissions import PermissionRuling
 from skillyard.sandbox import can_start
 from skillyard.text import shorten, single_line
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
-    from skillyard.catalog import Skill, SkillFile
-    from skillyard.catalog.skill_files import KeptLink
-    from skillyard.document import Document
-    from skillyard.environments import SkillNeeds
     from skillyard.library import Catalog
-    from skillyard.permissions import PermissionRuling
     from skillyard.registry import Powers
 
 
 @dataclass(frozen=True, slots=True)
-class SkillDetail:
+class SkillRoot(WireForm):
+    """The folder that a skill was found below, and the environment variable that names it."""
+
+    path: str
+    source: str
+    status: str
+    variable: str | None = field(default=None, metadata=wire(omit_empty=True))
+    reason: str | None = field(default=None, metadata=wire(omit_empty=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Namesake(WireForm):
+    """Another skill of the same name."""
+
+    id: str
+    status: Status
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runnability(WireForm):
+    """Whether a skill can run, by which script, and one sentence about it."""
+
+    possible: bool
+    entry: str | None
+    summary: str = field(metadata=wire(name="story"))
+
+
+@dataclass(frozen=True, slots=True)
+class SkillDetail(
+    WireForm,
+    also=(
+        "path", "root", "display_name", "version", "kind", "allowed_tools", "front_matter", "inventory", "digest", "namesakes",
+        "links", "run",
+    ),
+):  # fmt: skip
     """One skill with all details: its fields, files, skills with the same name, permission, runs and needs."""
 
-    skill: Skill
-    document: Document | None
+    skill: Skill = field(metadata=wire(inline=True))
+    document: Document | None = field(metadata=wire(hidden=True))
     files: tuple[SkillFile, ...]
-    namesakes: tuple[Skill, ...]
-    ruling: PermissionRuling
-    runs: bool
-    entry: str | None
-    needs: SkillNeeds
+    others: tuple[Skill, ...] = field(metadata=wire(hidden=True))
+    """Those with the same name."""
+    ruling: PermissionRuling = field(metadata=wire(name="permission"))
+    runs: bool = field(metadata=wire(hidden=True))
+    entry: str | None = field(metadata=wire(hidden=True))
+    needs: SkillNeeds = field(metadata=wire(name="environment"))
     withdrawn: str | None = None
     """That its current version was deprecated or yanked, why, and the way out."""
     copy_of: str | None = None
@@ -57,7 +93,6 @@ class SkillDetail:
     @property
     def links(self) -> tuple[KeptLink, ...]:
         """The late links of its text; those that were kept at its installation have a digest."""
-        from skillyard.catalog.skill_files import KeptLink
         from skillyard.scanner.late_links import find_late_links
 
         kept = {one.address: one for one in self.skill.kept_links()}
@@ -65,8 +100,11 @@ class SkillDetail:
         return tuple(kept.get(one.address) or KeptLink(one.kind, one.address, one.file, one.line) for one in found)
 
     @property
-    def run_summary(self) -> str:
-        """One sentence on whether and how it can run."""
+    def run(self) -> Runnability:
+        """Whether and how it can run."""
+        return Runnability(self.runs, self.entry, self._run_summary())
+
+    def _run_summary(self) -> str:
         if self.skill.status != "ok":
             return f"no: it is {self.skill.status}"
         if self.runs and self.entry:
@@ -77,29 +115,56 @@ class SkillDetail:
             return "yes: its answer is in its front matter"
         return "no: it holds instructions, nothing to run"
 
-    def to_dict(self) -> dict[str, object]:
-        """The skill as `show --json` gives it: the shape of `list` and more."""
-        skill = self.skill
-        return {
-            **skill.to_dict(),
-            "path": skill.main_file,
-            "root": skill.root.to_dict(),
-            "display_name": skill.display_name,
-            "version": skill.version,
-            "kind": skill.kind,
-            "allowed_tools": list(skill.allowed_tools),
-            "front_matter": self.document.public_front_matter if self.document else {},
-            "files": [{"name": file.name, "type": file.type, "size": file.size} for file in self.files],
-            "inventory": skill.inventory().to_dict(),
-            "digest": skill.digest(),
-            "withdrawn": self.withdrawn,
-            "copy_of": self.copy_of,
-            "namesakes": [{"id": other.id, "status": other.status, "directory": other.location} for other in self.namesakes],
-            "permission": {"decision": self.ruling.permission, "pattern": self.ruling.pattern},
-            "environment": self.needs.to_dict(),
-            "links": [link.to_dict() for link in self.links],
-            "run": {"possible": self.runs, "entry": self.entry, "story": self.run_summary},
-        }
+    @property
+    def path(self) -> str:
+        """Its SKILL.md, as everybody may see it."""
+        return self.skill.main_file
+
+    @property
+    def root(self) -> SkillRoot:
+        """The folder that it was found below."""
+        root = self.skill.root
+        return SkillRoot(root.location, root.source, root.status, root.variable, root.reason)
+
+    @property
+    def display_name(self) -> str | None:
+        """Its name for people."""
+        return self.skill.display_name
+
+    @property
+    def version(self) -> str | None:
+        """Its version as written."""
+        return self.skill.version
+
+    @property
+    def kind(self) -> str:
+        """How it runs."""
+        return self.skill.kind
+
+    @property
+    def allowed_tools(self) -> tuple[str, ...]:
+        """The tools that it requests."""
+        return self.skill.allowed_tools
+
+    @property
+    def front_matter(self) -> Mapping[str, object]:
+        """The fields of its SKILL.md; none when that cannot be read."""
+        return self.document.public_front_matter if self.document else {}
+
+    @property
+    def inventory(self) -> Inventory:
+        """Its files, counted and sorted."""
+        return self.skill.inventory()
+
+    @property
+    def digest(self) -> str:
+        """The digest of its folder."""
+        return self.skill.digest()
+
+    @property
+    def namesakes(self) -> tuple[Namesake, ...]:
+        """The other skills of its name."""
+        return tuple(Namesake(other.id, other.status, other.location) for other in self.others)
 
 
 def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
@@ -112,7 +177,7 @@ def read_skill_detail(catalog: Catalog, skill: Skill) -> SkillDetail:
         skill=skill,
         document=document,
         files=skill.files(),
-        namesakes=tuple(other for other in catalog.all() if other.slug == skill.slug and other.id != skill.id),
+        others=tuple(other for other in catalog.all() if other.slug == skill.slug and other.id != skill.id),
         ruling=catalog.rules().rule(skill),
         runs=skill.status == "ok" and catalog.executor().can_run(skill),
         entry=_entry(skill, document),

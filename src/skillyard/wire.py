@@ -2,9 +2,9 @@
 
 `class Probe(WireForm)` has `to_dict()`. How a field goes over the wire is declared at the field: `wire(name="sessionId")`,
 `wire(omit_empty=True)`, `wire(hidden=True)`; how all of them go, at the class: `class Inventory(WireForm, camel_case=True)`,
-`class ApiKey(WireForm, also=("state",), times="seconds")`. What adds something to a record has it in a field that is
-`wire(inline=True)`: `class MemoryMatch(WireForm)` has the fields of its memory, and `score`. Only a form that is another
-program's, or an error's, is written in a `to_dict` of its own, which says why.
+`class ApiKey(WireForm, also=("state",), times="seconds")`; a view that is no dataclass has its whole form in `also`. What adds
+something to a record has it in a field that is `wire(inline=True)`: `class MemoryMatch(WireForm)` has the fields of its memory,
+and `score`. Only a form that is another program's, or an error's, is written in a `to_dict` of its own, which says why.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from skillyard.times import utc_text
 
 _KEY = "wire"
 _described: ContextVar[tuple[type, ...]] = ContextVar("skillyard_described_classes", default=())
+_Also = str | tuple[str, str]
 Times = Literal["seconds", "milliseconds", "full"]
 """How moments are written: in UTC to the second or millisecond, or whole and with the offset they have."""
 
@@ -54,15 +55,18 @@ def wire(
 
 
 class WireForm:
-    """A dataclass with `to_dict()`: its fields by their names on the wire, in their order, then the properties in `also`."""
+    """A dataclass with `to_dict()`: its fields by their names on the wire, in their order, then the properties in `also`.
+
+    A property in `also` that has another name on the wire is a pair of both: `("directory", "location")`.
+    """
 
     __slots__ = ()
     _camel_case: ClassVar[bool] = False
-    _also: ClassVar[tuple[str, ...]] = ()
+    _also: ClassVar[tuple[_Also, ...]] = ()
     _times: ClassVar[Times] = "milliseconds"
 
     def __init_subclass__(
-        cls, *, camel_case: bool | None = None, also: tuple[str, ...] = (), times: Times | None = None, **more: Any
+        cls, *, camel_case: bool | None = None, also: tuple[_Also, ...] = (), times: Times | None = None, **more: Any
     ) -> None:
         super().__init_subclass__(**more)
         cls._also = cls._also + also
@@ -143,13 +147,15 @@ def to_wire(value: Any) -> Any:
 @cache
 def _wire_fields(cls: Any) -> tuple[_WireField, ...]:
     wire_fields = []
-    for field in dataclasses.fields(cls):
+    for field in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
         name, omit_empty, omit_none, hidden, inline, write = field.metadata.get(_KEY, ("", False, False, False, False, None))
         if not hidden:
             spelled = name or _spelled(field.name, camel_case=cls._camel_case)
             wire_fields.append(_WireField(field.name, spelled, omit_empty, omit_none, inline, write))
-    also = (_WireField(name, _spelled(name, camel_case=cls._camel_case), False, False, False, None) for name in cls._also)
-    return (*wire_fields, *also)
+    for named in cls._also:
+        spelled, attribute = (_spelled(named, camel_case=cls._camel_case), named) if isinstance(named, str) else named
+        wire_fields.append(_WireField(attribute, spelled, False, False, False, None))
+    return tuple(wire_fields)
 
 
 def _spelled(name: str, *, camel_case: bool) -> str:

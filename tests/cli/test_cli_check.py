@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from skillyard.cli import check_targets
 from skillyard.cli.commands import check_commands
 from skillyard.offload import forked_map
 
@@ -163,14 +164,14 @@ def test_a_file_that_cannot_be_written_stops_no_other_fix(
     call: Call, skills_root: Path, make_skill: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed, open_ = (make_skill(skills_root, name, front_matter=_COLON) for name in ("closed", "open"))
-    replace = check_commands._replace
+    replace = check_targets._replace
 
-    def refusing(target: check_commands.CheckTarget, data: bytes) -> None:
+    def refusing(target: check_targets.CheckTarget, data: bytes) -> None:
         if str(closed) in target.path:
             raise PermissionError(13, "Permission denied", f"{target.path}.1.fixing")
         replace(target, data)
 
-    monkeypatch.setattr(check_commands, "_replace", refusing)
+    monkeypatch.setattr(check_targets, "_replace", refusing)
     answer = call("check", skills_root, "--fix")
     assert answer.code == 1
     assert f"warning: {closed / 'SKILL.md'} was not changed: Permission denied\n" in answer.err

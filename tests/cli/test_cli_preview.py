@@ -111,7 +111,7 @@ def test_versions_and_folders_are_compared_by_what_they_may_do(
     assert found["powers"]["widened"] == ["uses the tool Read"]
     assert found["powers"]["narrowed"] == ["uses tools beyond those that it names"]
     assert found["powers"]["after"]["scripts"] == ["scripts/a.py"]
-    assert found["effects"] == {"came": None, "went": None}
+    assert found["effects"] == {"added": None, "removed": None}
     assert call("diff", f"{other}/", f"{source}/", "--json").data["powers"]["narrowed"] == ["uses the tool Read"]
     for words in (["./nothing", "tidy"], [f"{other}"], [f"tidy@{old}", new, old]):
         assert call("diff", *words).code == 2, words
@@ -135,7 +135,7 @@ def test_what_two_versions_did_when_they_were_watched_is_compared(
     monkeypatch.setattr(watch, "kept_report", kept.get)
     assert "new when watched: medium host-unnamed evil.example (scripts/a.py)" in call("diff", f"{source}/", f"{other}/").out
     found = call("diff", f"{other}/", f"{source}/", "--json").data["effects"]
-    assert (found["came"], [one["target"] for one in found["went"]]) == ([], ["evil.example"])
+    assert (found["added"], [one["target"] for one in found["removed"]]) == ([], ["evil.example"])
 
 
 def test_no_update_undoes_a_rollback_until_there_is_something_newer(call: Call, source: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import preloaded
 import pytest
 
-from skillyard.registry.remote_server import Logins
+from skillyard.registry.logins import Logins
 
 Call = Callable[..., Any]
 

@@ -83,7 +83,7 @@ def test_statements_of_the_release_before_go_on_to_work(before: Database, tmp_pa
 def test_stars_of_before_are_there_after_an_upgrade(tmp_path: Path, database_address: str) -> None:
     database = Database.open(str(tmp_path), database_address, migrate=False)
     with database.write() as connection:
-        command.upgrade(configuration(connection), "r0009")
+        command.upgrade(configuration(connection), "r0001")
         connection.execute(
             text(
                 "INSERT INTO skill_definitions (skill_id, name, description, trigger_keywords, tags, is_active, created_at, "

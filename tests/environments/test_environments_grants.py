@@ -12,16 +12,16 @@ import pytest
 
 from skillyard import Catalog
 from skillyard.catalog.configuration import load_configuration
-from skillyard.environments import EnvironmentRequest, GrantBook, SkillGrant
+from skillyard.environments import EnvironmentRequest, GrantStore, SkillGrant
 from skillyard.errors import DependenciesUnavailable, InvalidConfiguration, InvalidInput
 from skillyard.files import locked
 from skillyard.sandbox import Policy, effective_policy
 
 
-def configured(tmp_path: Path, text: str) -> GrantBook:
+def configured(tmp_path: Path, text: str) -> GrantStore:
     file = tmp_path / "skillyard.toml"
     file.write_text(text, "utf-8")
-    return GrantBook.configured(load_configuration([], user_file=str(file)), str(tmp_path))
+    return GrantStore.configured(load_configuration([], user_file=str(file)), str(tmp_path))
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def test_a_project_grants_nothing(tmp_path: Path) -> None:
 
 
 def test_a_consent_is_recorded_taken_back_and_belongs_to_one_skill(tmp_path: Path, catalog: Catalog, make_skill) -> None:
-    book = GrantBook(data=str(tmp_path))
+    book = GrantStore(data=str(tmp_path))
     book.change(catalog.get("pdf"), lambda had: had.merged(SkillGrant.from_words(["pypdf", "npm:docx"])))
-    assert GrantBook(data=str(tmp_path)).granted(catalog.get("pdf")).words == ("pypdf", "npm:docx")
+    assert GrantStore(data=str(tmp_path)).granted(catalog.get("pdf")).words == ("pypdf", "npm:docx")
     make_skill(tmp_path / "elsewhere", "pdf")
     other = Catalog.discover(roots=[tmp_path / "elsewhere"]).get("pdf")
     assert not book.granted(other)
@@ -89,13 +89,13 @@ def test_a_consent_is_recorded_taken_back_and_belongs_to_one_skill(tmp_path: Pat
 
 
 def test_no_more_is_recorded_than_is_read_again(tmp_path: Path, catalog: Catalog) -> None:
-    book, skill = GrantBook(data=str(tmp_path)), catalog.get("pdf")
+    book, skill = GrantStore(data=str(tmp_path)), catalog.get("pdf")
     book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"first{number}" for number in range(150)))))
     with pytest.raises(InvalidInput, match="201 packages or programs are too many"):
         book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"second{number}" for number in range(51)))))
-    assert len(GrantBook(data=str(tmp_path)).recorded(skill).packages) == 150
+    assert len(GrantStore(data=str(tmp_path)).recorded(skill).packages) == 150
     book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"second{number}" for number in range(50)))))
-    assert len(GrantBook(data=str(tmp_path)).recorded(skill).packages) == 200
+    assert len(GrantStore(data=str(tmp_path)).recorded(skill).packages) == 200
     with pytest.raises(InvalidInput, match="201 packages"):  # and before anything is downloaded
         catalog.grants().allow(catalog.get("pdf"), SkillGrant(tuple(f"third{number}" for number in range(201))))
 
@@ -104,11 +104,11 @@ def test_the_grants_of_all_skills_together_stay_readable(
     tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skillyard.environments.grants._LARGEST", 1000)
-    book, skill = GrantBook(data=str(tmp_path)), catalog.get("pdf")
+    book, skill = GrantStore(data=str(tmp_path)), catalog.get("pdf")
     book.change(skill, lambda _: SkillGrant(("pypdf",)))
     with pytest.raises(InvalidInput, match="over 1000 bytes"):
         book.change(skill, lambda had: had.merged(SkillGrant(tuple(f"package{number}" for number in range(100)))))
-    assert GrantBook(data=str(tmp_path)).granted(skill).words == ("pypdf",)
+    assert GrantStore(data=str(tmp_path)).granted(skill).words == ("pypdf",)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_grants_of_all_skills_together_stay_readable(
 def test_a_file_of_consents_that_is_damaged_is_an_error(tmp_path: Path, catalog: Catalog, text: str) -> None:
     (tmp_path / "environments.json").write_text(text)
     with pytest.raises(InvalidConfiguration, match=r"environments\.json"):
-        GrantBook(data=str(tmp_path)).granted(catalog.get("pdf"))
+        GrantStore(data=str(tmp_path)).granted(catalog.get("pdf"))
 
 
 def test_nothing_is_granted_when_it_cannot_be_installed(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

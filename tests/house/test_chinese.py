@@ -15,7 +15,7 @@ from parsed import parsed
 
 from skillyard import scanner
 from skillyard.document import RULES
-from skillyard.registry.dependencies import Wanted
+from skillyard.registry.dependencies import RequiredSkill
 from skillyard.registry.powers import NO_POWERS, POWER_LISTS, Powers
 from skillyard.server import responses
 
@@ -101,7 +101,7 @@ def test_every_sentence_about_what_a_skill_may_do_has_chinese_words() -> None:
     none = replace(NO_POWERS, timeout_ms=1, memory_mb=1)
     kinds = [replace(one, filesystem=files) for one in (some, none) for files in ("none", "read-only", "read-write")]
     pairs = list(product(kinds, kinds))
-    reason = str(Wanted("report", "tables >=1.2"))  # of a skill that comes along
+    reason = str(RequiredSkill("report", "tables >=1.2"))  # of a skill that comes along
     said = {reason} | {sentence for one, other in pairs for sentence in (*one.added_since(other), *other.lost_since(one))}
     words = table("powers")
     ways = {english: re.compile(english.replace("{}", "(.+?)")) for english in words}

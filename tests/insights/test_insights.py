@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete, func, insert, select
@@ -19,7 +18,6 @@ from skillyard.conversations.conversation import Conversation
 from skillyard.conversations.conversation_store import ConversationStore
 from skillyard.conversations.skill_usage import SkillUsageEvent, SkillUsageLog
 from skillyard.database import Database, runs, skill_usage, turns, usage_by_dimension
-from skillyard.database.maintenance import configuration
 from skillyard.errors import InvalidConfiguration, InvalidInput
 from skillyard.insights import (
     BUCKET_BOUNDS_MS,
@@ -283,26 +281,6 @@ def test_a_report_of_one_skill_by_another_dimension_has_only_its_use(database: D
     assert {name: sum(row.figures.runs for row in report.rows) for name, report in everything.items()} == dict.fromkeys(
         DIMENSIONS, 9
     )
-
-
-def test_totals_of_a_release_before_are_added_up_by_dimension(database: Database) -> None:
-    """The migration gives the same rows as counting does."""
-    _add(
-        database,
-        *(_run(number, version=f"1.{number % 2}.0", caller="ada" if number % 3 else "bob") for number in range(9)),
-        _run(20, skill_id="user:docx", skill_name="docx", finished_at=NOON - timedelta(days=1), agent="clerk"),
-        _run(21, interface="test"),
-    )
-    count_usage(database)
-    with database.write() as connection:
-        rows = connection.execute(select(usage_by_dimension)).all()
-        connection.execute(delete(usage_by_dimension))
-        migration = ScriptDirectory.from_config(configuration(connection)).get_revision("r0007").module
-        for dimension in DIMENSIONS:
-            connection.execute(migration.added_up(usage_by_dimension, dimension))
-        again = connection.execute(select(usage_by_dimension)).all()
-    assert len(rows) == 14
-    assert set(again) == set(rows)
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)

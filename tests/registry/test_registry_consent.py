@@ -15,7 +15,7 @@ from skillyard.environments.declared import SOURCE_LIMIT
 from skillyard.errors import ConsentRequired
 from skillyard.registry import PowerChange, Registry
 from skillyard.registry.powers import Powers, read_powers
-from skillyard.registry.upgrade_checks import publisher_of_address
+from skillyard.registry.source_replacements import publisher_of_address
 
 NETWORK = "security:\n  network: allowlist\n  network_allowlist: [{hosts}]\n"
 

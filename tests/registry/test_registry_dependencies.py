@@ -14,11 +14,11 @@ from skillyard.errors import ConsentRequired, DependencyConflict, DependencyCycl
 from skillyard.packages import Origin, PackageLimits, Source, find_skills
 from skillyard.registry import PowerChange, Registry, SourceFetcher
 from skillyard.registry.candidate import staged_candidate
-from skillyard.registry.dependencies import AskedFrom, DependencyFinder, _fetched_offers
+from skillyard.registry.dependencies import DependencyFinder, DependencyRequest, _fetched_offers
+from skillyard.registry.logins import Login, Logins
 from skillyard.registry.mirror_locations import open_mirror_target
 from skillyard.registry.registry_mirror import RegistryMirror, copy_mirror
 from skillyard.registry.registry_values import FetchedTree
-from skillyard.registry.remote_server import Login, Logins
 
 Write = Callable[..., Path]
 
@@ -179,7 +179,7 @@ def test_a_search_that_would_fetch_from_many_places_ends(registry: Registry, wri
     skills = find_skills(asking)
     candidate, _ = staged_candidate(skills[0], tree, tmp_path, PackageLimits(), source)
     finder = DependencyFinder(registry.records.read, Counting(), lambda _: False)
-    added, _ = finder.bring(AskedFrom([candidate], source, tree, skills, tmp_path, PackageLimits()))
+    added, _ = finder.bring(DependencyRequest([candidate], source, tree, skills, tmp_path, PackageLimits()))
     assert len(fetched) == len(added) == 32
 
 

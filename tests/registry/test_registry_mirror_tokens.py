@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skillyard.errors import InvalidConfiguration, SkillyardError
+from skillyard.registry.logins import Login, Logins
 from skillyard.registry.mirror_locations import MirrorIndex, open_mirror
-from skillyard.registry.remote_server import Login, Logins
 from skillyard.registry.source_host_policy import download
 
 TOKEN = "SKILLYARD_MIRROR_TOKEN"

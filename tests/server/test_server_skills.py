@@ -83,7 +83,7 @@ def test_a_rule_holds_over_http(home: Path, pack: Callable[..., bytes], rule: st
         for reading in ("file", "scan", "clients"):  # rules are for agents: a person reads what is to be decided about
             assert client.get(f"{CATALOG}/{reading}", params={"skill": "adder"}).status_code == 200
         (listed,) = (one for one in client.get(CATALOG).json()["data"] if one["name"] == "adder")
-        assert listed["asks_first"] == (rule == "ask")
+        assert listed["requires_approval"] == (rule == "ask")
         digest = client.get(f"{CATALOG}/skill", params={"skill": "adder"}).json()["data"]["digest"]
         assert answer.json().get("digest") == (digest if rule == "ask" else None)
         stale = client.post("/api/v1/approvals", json={"skill": "adder", "digest": "sha256:0"})

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from skillyard.server.routes import catalog_routes
+from skillyard.server.routes import skill_routes
 
 CATALOG = "/api/v1/catalog"
 _NEW = {"description": "Does one thing. Use in a test.", "instructions": "# Do it"}
@@ -35,8 +35,8 @@ def test_all_skills_are_switched_at_once(client: TestClient) -> None:
 
 def test_a_folder_is_opened_only_for_who_sits_at_the_machine(app: FastAPI, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(catalog_routes, "open_folder", lambda folder: not opened.append(folder))
-    monkeypatch.setattr(catalog_routes, "has_desktop", lambda: True)
+    monkeypatch.setattr(skill_routes, "open_folder", lambda folder: not opened.append(folder))
+    monkeypatch.setattr(skill_routes, "has_desktop", lambda: True)
     here = TestClient(app, base_url="http://127.0.0.1:8787", client=("127.0.0.1", 50_000))
     here.post(CATALOG, json=_NEW | {"name": "mine"})
     assert here.get(f"{CATALOG}/opening").json()["data"] is True

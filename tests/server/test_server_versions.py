@@ -47,7 +47,7 @@ def test_two_versions_are_compared_file_by_file(client: TestClient, two: tuple[s
     assert [sentence for sentence in told["widened"] if "scripts/a.py" in sentence]
     back = client.get(f"{API}/tidy/versions/{two[1]}/diff/{two[0]}").json()["data"]
     assert (back["widened"], back["narrowed"], told["narrowed"]) == ([], told["widened"], [])
-    assert (told["came"], told["went"]) == (None, None), "nobody watched them"
+    assert (told["added_effects"], told["removed_effects"]) == (None, None), "nobody watched them"
     assert client.get(f"{API}/tidy/versions/{two[0]}/diff/current").json()["data"] == told
     assert client.get(f"{API}/tidy/versions/{two[0]}/diff/1.0").json()["code"] == "version_not_found"
 

@@ -12,21 +12,26 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from skillyard.catalog.catalog_rows import Root, SkillRow, SkillState, Source, Status
+from skillyard.document import Diagnostic, Profile
 from skillyard.errors import SkillNotFound
 from skillyard.paths import CLOEXEC, DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW
 from skillyard.text import is_label
+from skillyard.wire import WireForm
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skillyard.catalog.skill_files import FileContent, Inventory, KeptLink, SkillFile
-    from skillyard.document import Diagnostic, Document, Profile
+    from skillyard.document import Document
 
 
 _LONGEST_ID: Final = 100
 
 
-class Skill:
+class Skill(
+    WireForm,
+    also=("id", "name", "description", "source", ("directory", "location"), "status", "reason", "state", "diagnostics"),
+):
     """One skill folder as the catalog sees it; cheap to make, read-only, and it reads its files only when they are used."""
 
     __slots__ = ("_row", "profile", "root")
@@ -220,8 +225,6 @@ class Skill:
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The diagnostics of its SKILL.md."""
-        from skillyard.document import Diagnostic  # an unchanged list never needs `document`
-
         return tuple(Diagnostic(*values) for values in self._row[5][5][9])  # type: ignore[arg-type] # packed by summaries.py
 
     def document(self, *, copy: str | None = None) -> Document:
@@ -273,20 +276,6 @@ class Skill:
         from skillyard.catalog.skill_files import kept_links
 
         return kept_links(self.directory) if self.source == "installed" else ()
-
-    def to_dict(self) -> dict[str, object]:
-        """The skill as `list --json` shows it."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "description": self.description,
-            "source": self.source,
-            "directory": self.location,
-            "status": self.status,
-            "reason": self.reason,
-            "state": self.state,
-            "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
-        }
 
 
 _CURRENT: Final = "/current"

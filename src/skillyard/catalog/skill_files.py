@@ -9,7 +9,7 @@ import os
 import posixpath
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from skillyard.errors import FileMissing, FileProblem, PathRefused, SkillUnusabl
 from skillyard.paths import is_inside, read_inside, real_path, safe_relative
 from skillyard.plain_json import read_json
 from skillyard.text import nearest
-from skillyard.wire import WireForm
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
     from skillyard.document import Document, Profile
@@ -69,11 +69,11 @@ _LINKS_LIMIT: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class SkillFile:
+class SkillFile(WireForm):
     """One file of a skill: `name` is its path relative to the skill's folder, `path` the absolute one, `size` in bytes."""
 
     name: str
-    path: str
+    path: str = field(metadata=wire(hidden=True))
     type: FileType
     size: int
 

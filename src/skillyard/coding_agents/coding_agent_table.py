@@ -27,7 +27,7 @@ AUTO: Final = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class McpPlace:
+class McpServersLocation:
     """Where an agent lists its MCP servers: files by scope, the keys that lead to the servers, the form of a server.
 
     The servers are an object by their names, or with `listed` a list of objects whose names are in that field.
@@ -64,7 +64,7 @@ class CodingAgent(WireForm):
     project_skills: str
     tried: str = field(default="", metadata=wire(omit_empty=True))
     follows_links: bool = field(default=True, metadata=wire(hidden=True))
-    mcp: McpPlace | None = field(default=None, metadata=wire(hidden=True))
+    mcp: McpServersLocation | None = field(default=None, metadata=wire(hidden=True))
 
     def skills_folder(self, project: str | None = None) -> str:
         """Where it looks for skills: those of the user, or those of the project in that folder."""
@@ -170,14 +170,16 @@ def _agent(name: str, entry: Mapping[str, Any], home: str, environ: Mapping[str,
     )
 
 
-def _mcp_place(entry: Mapping[str, Any], path: Any, *, redirected: bool) -> McpPlace:
+def _mcp_place(entry: Mapping[str, Any], path: Any, *, redirected: bool) -> McpServersLocation:
     files: dict[Scope, str] = {}
     user = entry.get("user_with_variable") if redirected and "user_with_variable" in entry else entry.get("user")
     if user:
         files["user"] = path(user)
     if "project" in entry:
         files["project"] = entry["project"]
-    return McpPlace(MappingProxyType(files), tuple(entry["key"]), entry["local"], entry["remote"], entry.get("listed", ""))
+    return McpServersLocation(
+        MappingProxyType(files), tuple(entry["key"]), entry["local"], entry["remote"], entry.get("listed", "")
+    )
 
 
 def _at_home(path: str, home: str, environ: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from skillyard.coding_agents.coding_agent_table import CodingAgent, McpPlace, Scope, refuse_outside
+from skillyard.coding_agents.coding_agent_table import CodingAgent, McpServersLocation, Scope, refuse_outside
 from skillyard.errors import FileTooLarge, InvalidConfiguration, InvalidInput, PathRefused
 from skillyard.files import read_limited, replace_file
 from skillyard.paths import real_path
@@ -311,7 +311,7 @@ def connection(agent: CodingAgent, *, project: str | None = None, name: str = SE
     return value if isinstance(value, dict) else None
 
 
-def _place(agent: CodingAgent, project: str | None) -> tuple[McpPlace, str]:
+def _place(agent: CodingAgent, project: str | None) -> tuple[McpServersLocation, str]:
     scope: Scope = "user" if project is None else "project"
     if agent.mcp is None or scope not in agent.mcp.files:
         hint = "add a server with the command `skillyard mcp` by the agent's own means"
@@ -341,7 +341,9 @@ def _filled(value: Any, server: McpServerEntry) -> Any:
     return value
 
 
-def _planned(agent: CodingAgent, place: McpPlace, path: str, name: str, entry: dict[str, Any] | None) -> ConfigurationChange:
+def _planned(
+    agent: CodingAgent, place: McpServersLocation, path: str, name: str, entry: dict[str, Any] | None
+) -> ConfigurationChange:
     before = _content(path)
     try:
         known = place.entry(_values(path, before or b""), name)
@@ -377,12 +379,12 @@ def _values(path: str, data: bytes) -> dict[str, Any]:
     return tomllib.loads(data.decode())
 
 
-def _edited_json(data: bytes, place: McpPlace, name: str, entry: dict[str, Any] | None) -> bytes:
+def _edited_json(data: bytes, place: McpServersLocation, name: str, entry: dict[str, Any] | None) -> bytes:
     keys = [*place.key, name]
     return without_json_value(data, keys) if entry is None else with_json_value(data, keys, entry)
 
 
-def _edited_toml(data: bytes, place: McpPlace, name: str, entry: dict[str, Any] | None) -> bytes:
+def _edited_toml(data: bytes, place: McpServersLocation, name: str, entry: dict[str, Any] | None) -> bytes:
     import tomllib
 
     import tomlkit
@@ -414,7 +416,7 @@ def _edited_toml(data: bytes, place: McpPlace, name: str, entry: dict[str, Any] 
     return changed.encode()
 
 
-def _put_row(holder: Any, rows: Any, place: McpPlace, name: str, entry: dict[str, Any] | None) -> None:
+def _put_row(holder: Any, rows: Any, place: McpServersLocation, name: str, entry: dict[str, Any] | None) -> None:
     """Replace or remove the row of that name in the list of servers, or add it at the end; `rows` is a list to begin with."""
     rows = holder.setdefault(place.key[-1], rows)
     if not isinstance(rows, list):

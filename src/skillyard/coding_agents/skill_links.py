@@ -339,11 +339,11 @@ def _read(values: dict[str, object]) -> SkillLink:
 _Done = tuple[SkillLink, Literal["linked", "copied", "unchanged", "updated", "removed"]]
 
 
-class _LeftAsItIsError(Exception):
+class _NotChangedError(Exception):
     """Why an entry is not touched."""
 
 
-class _ThereAlreadyError(Exception):
+class _AlreadyThereError(Exception):
     """The skill is there without us, as itself or by a link of somebody else."""
 
 
@@ -356,9 +356,9 @@ def _tried(link: SkillLink, change: Callable[[], _Done]) -> tuple[SkillLink | No
     try:
         made, status = change()
         return made, LinkReport(link.path, link.name, link.agents, status)
-    except _ThereAlreadyError:
+    except _AlreadyThereError:
         return None, LinkReport(link.path, link.name, link.agents, "unchanged", "it is there without Skillyard, and stays so")
-    except _LeftAsItIsError as error:
+    except _NotChangedError as error:
         reason = str(error)
     except ArchiveRefused as error:
         reason = error.sentence
@@ -376,8 +376,8 @@ def _put(wanted: SkillLink, known: SkillLink | None) -> _Done:
         _take(known, force=False)
     elif os.path.lexists(wanted.path):
         if known is None and real_path(wanted.path) == real_path(wanted.source):
-            raise _ThereAlreadyError
-        raise _LeftAsItIsError(_EDITED_THERE if known is not None else _OF_OTHERS)
+            raise _AlreadyThereError
+        raise _NotChangedError(_EDITED_THERE if known is not None else _OF_OTHERS)
     return _make(wanted), "copied" if wanted.form == "copy" else "linked"
 
 
@@ -388,11 +388,11 @@ def _refresh(link: SkillLink) -> _Done:
     if state == "missing":
         return (_make(back), "linked" if link.form == "link" else "copied") if link.withdrawn else (link, "unchanged")
     if state == "edited":
-        raise _LeftAsItIsError(
+        raise _NotChangedError(
             "the copy was edited and is left as it is; `skillyard diff --in` shows how, `skillyard adopt` makes a version of it"
         )
     if state == "foreign":
-        raise _LeftAsItIsError("something else is there now that Skillyard did not create")
+        raise _NotChangedError("something else is there now that Skillyard did not create")
     if link.form == "link" or tree_digest(link.source) == link.digest:
         return back, "unchanged"
     return _make(back), "updated"
@@ -419,7 +419,7 @@ def _take(link: SkillLink, *, force: bool) -> _Done:
     """Remove the entry from the disk, as far as it is still ours."""
     state = link_state(link)
     if state == "edited" and not force:
-        raise _LeftAsItIsError("the copy was edited and is left as it is; `--force` removes it with the edits")
+        raise _NotChangedError("the copy was edited and is left as it is; `--force` removes it with the edits")
     if state == "ok" and link.form == "link":
         os.unlink(link.path)
     elif state in ("ok", "edited"):

@@ -240,7 +240,7 @@ class TurnEvent:
     data: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The values of the event, with its kind as `event`."""
+        """The values of the event, with its kind as `event`; by hand, as which values there are depends on the kind."""
         return {"event": self.kind, **self.data}
 
 

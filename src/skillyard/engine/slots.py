@@ -60,12 +60,12 @@ class Slots:
         self.number = number or 2 * (os.cpu_count() or 1)
         self._per_organisation = per_organisation or self.number
         self._per_skill = per_skill
-        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _WaitingLine] = WeakKeyDictionary()
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _SlotQueue] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def acquire(self, request: SlotRequest) -> AsyncIterator[None]:
         """Wait for a slot and hold it inside the block; each event loop has its own line."""
-        line = self._of_loop.setdefault(asyncio.get_running_loop(), _WaitingLine())
+        line = self._of_loop.setdefault(asyncio.get_running_loop(), _SlotQueue())
         waiting = _WaitingRequest(-request.priority, next(line.numbers), request, asyncio.get_running_loop().create_future())
         line.add(waiting)
         self._next(line)
@@ -79,7 +79,7 @@ class Slots:
                 line.remove(waiting)
             self._next(line)
 
-    def _next(self, line: _WaitingLine) -> None:
+    def _next(self, line: _SlotQueue) -> None:
         """Give every free slot to the next request."""
         while line.working < self.number:
             chosen = next((candidate for name in line.waiting if (candidate := self._of(line, name)) is not None), None)
@@ -90,7 +90,7 @@ class Slots:
                 line.enter(chosen.request)
                 chosen.granted.set_result(None)
 
-    def _of(self, line: _WaitingLine, organisation: str) -> _WaitingRequest | None:
+    def _of(self, line: _SlotQueue, organisation: str) -> _WaitingRequest | None:
         """The next of one organisation that no limit holds back."""
         if line.of_organisation[organisation] >= self._per_organisation:
             return None
@@ -99,7 +99,7 @@ class Slots:
             return waiting[0]
         return min((candidate for candidate in waiting if self._has_capacity(line, candidate.request)), default=None)
 
-    def _has_capacity(self, line: _WaitingLine, request: SlotRequest) -> bool:
+    def _has_capacity(self, line: _SlotQueue, request: SlotRequest) -> bool:
         return all(line.of_skill[name] < self._per_skill.get(name, self.number) for name in {request.skill, request.skill_id})
 
 
@@ -113,7 +113,7 @@ class _WaitingRequest:
     granted: asyncio.Future[None] = field(compare=False)
 
 
-class _WaitingLine:
+class _SlotQueue:
     """The waiting requests and the used slots of one event loop."""
 
     def __init__(self) -> None:

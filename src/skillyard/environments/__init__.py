@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillyard.environments.grants import NO_GRANT, GrantBook, SkillGrant
+from skillyard.environments.grants import NO_GRANT, GrantStore, SkillGrant
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
         read_requirements,
         read_script_block,
     )
-    from skillyard.environments.installer import (
-        CacheReport,
-        environments_folder,
-        index_settings,
-        prune_environments,
-    )
+    from skillyard.environments.installer import CacheReport, environments_folder, index_settings, prune_environments
     from skillyard.environments.locked_packages import find_npm, find_uv
     from skillyard.environments.program_table import find_program
     from skillyard.environments.proposal import ProposedItem, SkillNeeds, missing_hint, session_hint, skill_needs
@@ -41,7 +36,7 @@ __all__ = [
     "CacheReport",
     "DeclaredNeeds",
     "EnvironmentRequest",
-    "GrantBook",
+    "GrantStore",
     "ProposedItem",
     "Requirements",
     "ScriptBlock",

@@ -193,7 +193,7 @@ def program_name(written: str) -> str:
     return written
 
 
-class GrantBook:
+class GrantStore:
     """The grants of one home: those of the operator's settings, and the consents that were recorded in `data`.
 
     `settings` are the tables `[skills.NAME]`, by the name of a skill or its id.

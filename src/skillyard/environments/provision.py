@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from skillyard.environments.declared import ScriptBlock, declared_needs, script_block
-from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantBook, SkillGrant, union_of
+from skillyard.environments.grants import NO_GRANT, PROGRAM_WORD, GrantStore, SkillGrant, union_of
 from skillyard.environments.installer import index_settings, registry_variables, text_digest
 from skillyard.environments.program_table import PROGRAMS, browser_builds, find_program, install_hint
 from skillyard.errors import DependenciesUnavailable
@@ -189,7 +189,7 @@ class SkillGrants:
     an event loop does it in a thread: what is allowed is downloaded first.
     """
 
-    def __init__(self, book: GrantBook, settings: Mapping[str, object]) -> None:
+    def __init__(self, book: GrantStore, settings: Mapping[str, object]) -> None:
         self.book: Final = book
         self._settings = settings
 
@@ -200,7 +200,7 @@ class SkillGrants:
         Raises:
             InvalidConfiguration: a table names something that is no package or program.
         """
-        return cls(GrantBook.configured(configuration, data), configuration.sandbox)
+        return cls(GrantStore.configured(configuration, data), configuration.sandbox)
 
     def granted(self, skill: Skill) -> SkillGrant:
         """Everything that is granted to a skill.

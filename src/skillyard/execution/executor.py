@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from skillyard.environments import (
     NO_GRANT,
     EnvironmentRequest,
-    GrantBook,
+    GrantStore,
     SkillGrant,
     granted_programs,
     index_settings,
@@ -182,7 +182,7 @@ class Executor:
         secret_hosts: Sequence[str] | None = None,
         prewarm: int = 0,
         pools: Collection[str] = (),
-        grants: GrantBook | None = None,
+        grants: GrantStore | None = None,
         fixed: Collection[str] = (),
         requests_grant: bool = False,
     ) -> None:
@@ -192,7 +192,7 @@ class Executor:
         self._install = install
         self._requests_grant = requests_grant
         self._index = dict(index or {})
-        self._grants = grants or GrantBook()
+        self._grants = grants or GrantStore()
         self._fixed = frozenset(fixed)
         self._pools = frozenset(pools)
         self._pool: WarmPool | None = None
@@ -250,7 +250,7 @@ class Executor:
             secret_hosts=secret_hosts,
             prewarm=prewarm_count(configuration.sandbox) if prewarm is None else prewarm,
             pools=pools,
-            grants=GrantBook.configured(configuration, data),
+            grants=GrantStore.configured(configuration, data),
             fixed=[name.replace("-", "_") for name in (*configuration.sandbox, *configuration.project_sandbox)]
             + (["timeout_ms"] if timeout_ms is not None else []),
         )

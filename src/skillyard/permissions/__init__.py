@@ -8,6 +8,7 @@ from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from skillyard.permissions.approval_store import ApprovalRecord, ApprovalStore, MemoryApprovalStore
+    from skillyard.permissions.approval_tables import SqlSessionApprovals
     from skillyard.permissions.approvals import (
         ApprovalAnswer,
         ApprovalRequest,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     )
     from skillyard.permissions.origins import InstalledOrigins, OriginLookup
     from skillyard.permissions.permission_rules import PermissionRuling, Rules, without_denied
-    from skillyard.permissions.sql_tables import SqlSessionApprovals
     from skillyard.permissions.tool_rules import (
         SKILL_TOOL_NAMES,
         WORKSPACE_TOOL_NAMES,
@@ -145,7 +145,7 @@ __getattr__, __dir__ = lazy_exports(
             "Rules",
             "without_denied",
         ),
-        "sql_tables": ("SqlSessionApprovals",),
+        "approval_tables": ("SqlSessionApprovals",),
         "approval_store": (
             "ApprovalRecord",
             "ApprovalStore",

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from skillyard.catalog import Skill
     from skillyard.database import Database
+    from skillyard.permissions.approval_tables import ApprovalTable, SqlSessionApprovals
     from skillyard.permissions.command_policy import CommandRequest
-    from skillyard.permissions.sql_tables import ApprovalTable, SqlSessionApprovals
 
 
 Decision = Literal["once", "session", "workspace", "reject"]
@@ -416,6 +416,6 @@ class SqlApprovalStore:
         return self._table().remove(self.workspace, skill_id)
 
     def _table(self) -> ApprovalTable:
-        from skillyard.permissions.sql_tables import ApprovalTable  # it imports SQLAlchemy: only when there is a question
+        from skillyard.permissions.approval_tables import ApprovalTable  # it imports SQLAlchemy: only when there is a question
 
         return ApprovalTable(self.database())

@@ -17,10 +17,10 @@ from skillyard.text import nearest, quoted, shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import Permission, Skill, SkillCatalog, Status
+    from skillyard.permissions.approval_tables import SqlSessionApprovals
     from skillyard.permissions.approvals import Approvals, Approver
     from skillyard.permissions.command_policy import CommandPolicy, CommandRequest, CommandRuling
     from skillyard.permissions.permission_rules import Rules
-    from skillyard.permissions.sql_tables import SqlSessionApprovals
 
 
 _REASON: Final = 1000  # characters

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Self, TypeVar, get_args
 
@@ -21,6 +21,7 @@ from skillyard.errors import ExtensionFailed, InvalidInput, UnreachableRule
 from skillyard.extensions import Extension
 from skillyard.permissions.origins import InstalledOrigins, OriginLookup, SkillProvenance, source_parts
 from skillyard.text import single_line
+from skillyard.wire import WireForm, wire
 
 _MOST_STATES: Final = 20_000  # pairs of states looked at before an answer is given up
 _MOST_POSITIONS: Final = 500_000  # positions in both patterns that these states have together
@@ -208,15 +209,15 @@ CatalogT = TypeVar("CatalogT", bound=SkillCatalog)
 
 
 @dataclass(frozen=True, slots=True)
-class PermissionRuling:
+class PermissionRuling(WireForm):
     """A decision, and the pattern that made it (None: no rule matched, so the default), or the check of an extension.
 
     `reason` says why the check of an extension could not be made.
     """
 
-    permission: Permission
+    permission: Permission = field(metadata=wire(name="decision"))
     pattern: str | None = None
-    reason: str | None = None
+    reason: str | None = field(default=None, metadata=wire(hidden=True))
 
     @property
     def denial(self) -> str:

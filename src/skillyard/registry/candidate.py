@@ -42,7 +42,7 @@ from skillyard.settings_reader import Settings, SettingsReader, texts
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
-    from skillyard.catalog.skill_files import KeptLink
+    from skillyard.catalog.skill_files import Inventory, KeptLink
     from skillyard.document import Document
 
 
@@ -83,7 +83,7 @@ class Candidate:
     document: Document
     powers: Powers
     requirements: Requirements
-    inventory: Mapping[str, object]
+    inventory: Inventory
     skill_md_hash: str
     signer: str | None = None
     signed_at: str | None = None
@@ -152,7 +152,7 @@ def read_candidate(
         document=document,
         powers=read_powers(tree, document),
         requirements=read_requirements(document),
-        inventory=take_inventory(tree.as_posix()).to_dict(),
+        inventory=take_inventory(tree.as_posix()),
         skill_md_hash=hashlib.sha256(data).hexdigest(),
         warnings=tuple(_manifest_warnings(tree, origin, document)),
     )

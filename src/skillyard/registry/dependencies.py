@@ -22,7 +22,7 @@ from skillyard.registry.candidate import Candidate, staged_candidate
 from skillyard.registry.registry_values import DependencyInstall, FetchedTree
 from skillyard.registry.requirements import VersionRequirement, cycles, parse_requirement, requirements_of
 from skillyard.registry.source_fetcher import SourceFetcher
-from skillyard.registry.upgrade_checks import shown_origin, shown_source
+from skillyard.registry.source_replacements import shown_origin, shown_source
 
 if TYPE_CHECKING:
     from skillyard.registry.mirror_locations import MirrorIndex
@@ -37,7 +37,7 @@ Versions = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequiredSkill:
     """That skill `by` requires another one, in the words of its `text`."""
 
     by: str
@@ -82,13 +82,13 @@ class Offer:
         """It, for people."""
         return f"{self.version or 'no version'} ({self.where})"
 
-    def fits(self, wanted: Wanted) -> bool:
+    def fits(self, wanted: RequiredSkill) -> bool:
         """Whether it is what is required; a version that nobody declared is in no range."""
         requirement = wanted.requirement
         return not requirement.clauses or (self.version is not None and requirement.holds(self.version))
 
 
-Shelf = Callable[[str], Iterable[Offer]]
+OfferLookup = Callable[[str], Iterable[Offer]]
 """A place to look: what it has of a name, the best first."""
 
 
@@ -96,12 +96,12 @@ Shelf = Callable[[str], Iterable[Offer]]
 class Resolution:
     """The dependencies: each offer with what requires it; `problems` are places that could not be looked at."""
 
-    added: tuple[tuple[Offer, tuple[Wanted, ...]], ...]
+    added: tuple[tuple[Offer, tuple[RequiredSkill, ...]], ...]
     problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class InstalledShelf:
+class InstalledOffers:
     """What is here already: installed skills, and those of the caller's catalog."""
 
     records: RecordReader
@@ -122,16 +122,18 @@ class InstalledShelf:
         version = (current.declared_version or current.label or None) if current else None
         return Offer(skill.skill_id, version, "installed", lambda: requirements_of(skill))
 
-    def dependents(self, names: Iterable[str], *, without: Iterable[str]) -> Iterator[Wanted]:
+    def dependents(self, names: Iterable[str], *, without: Iterable[str]) -> Iterator[RequiredSkill]:
         """What installed skills require of `names`, as far as it is met now; `without` some of them."""
         current = {name: offer for name in names if (offer := next(iter(self(name)), None)) is not None}
         for skill in self.records.requiring() if current else ():
-            asked = [Wanted(skill.skill_id, text) for text in requirements_of(skill).skills if skill.skill_id not in without]
+            asked = [
+                RequiredSkill(skill.skill_id, text) for text in requirements_of(skill).skills if skill.skill_id not in without
+            ]
             yield from (one for one in asked if (offer := current.get(one.key)) is not None and offer.fits(one))
 
 
 @dataclass(frozen=True, slots=True)
-class SourceShelf:
+class SourceOffers:
     """What the source has that is installed from: its other skills, else what lies beside it under that name."""
 
     source: Source
@@ -158,7 +160,7 @@ class SourceShelf:
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorShelf:
+class MirrorOffers:
     """What a mirror or a server has: its versions, the current one first, without those that were withdrawn."""
 
     address: str
@@ -215,7 +217,7 @@ def _needs(skill: FoundSkill) -> Requirements:
         return Requirements()
 
 
-def server_shelves(fetcher: Fetcher, bring: Callable[[Source], FetchedTree], source: Source) -> Iterator[Shelf]:
+def server_lookups(fetcher: Fetcher, bring: Callable[[Source], FetchedTree], source: Source) -> Iterator[OfferLookup]:
     """The mirror that is installed from, then the servers that one is logged in to."""
     if not isinstance(fetcher, SourceFetcher):
         return
@@ -223,11 +225,11 @@ def server_shelves(fetcher: Fetcher, bring: Callable[[Source], FetchedTree], sou
     if fetcher.logins is not None:
         addresses += [f"{login.server}/mirror" for login in fetcher.logins.all()]
     for address in dict.fromkeys(addresses):
-        yield MirrorShelf(address, fetcher, bring)
+        yield MirrorOffers(address, fetcher, bring)
 
 
 def resolve_dependencies(
-    candidates: Sequence[Candidate], here: InstalledShelf, shelves: Sequence[Shelf], *, pinned: Callable[[str], bool]
+    candidates: Sequence[Candidate], here: InstalledOffers, lookups: Sequence[OfferLookup], *, pinned: Callable[[str], bool]
 ) -> Resolution:
     """What has to be installed beside the candidates; skills that are `pinned` stay as they are.
 
@@ -239,8 +241,8 @@ def resolve_dependencies(
     from resolvelib.resolvers import ResolutionImpossible, ResolutionTooDeep
 
     own = {one.skill_id: _own_offer(one) for one in candidates}
-    provider = _Provider(own, here, shelves, pinned)
-    roots = [Wanted("", key) for key in own]
+    provider = _Provider(own, here, lookups, pinned)
+    roots = [RequiredSkill("", key) for key in own]
     counted: set[str] = set()
     replaced = set(own)
     while replaced:  # whoever requires what is replaced has a say, too
@@ -279,7 +281,7 @@ class DependencyPreview:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFrom:
+class DependencyRequest:
     """What asks for others: the candidates, the source that they are from, and all `skills` in the tree that was fetched.
 
     What is fetched beside goes below `into`.
@@ -302,7 +304,7 @@ class DependencyFinder:
     pinned: Callable[[str], bool]
     others: Callable[[], Versions] = dict
 
-    def bring(self, asked: AskedFrom) -> tuple[list[tuple[Candidate, str]], tuple[str, ...]]:
+    def bring(self, asked: DependencyRequest) -> tuple[list[tuple[Candidate, str]], tuple[str, ...]]:
         """The dependencies of candidates, each with the name of its folder, and where it was not looked for.
 
         Raises:
@@ -317,12 +319,12 @@ class DependencyFinder:
                 raise DependencyConflict("what the skills require leads to too many places: nothing was chosen", hint=_NO_DEPS)
             return self.fetcher.fetch(wanted, asked.into)
 
-        shelves: list[Shelf] = [
-            SourceShelf(asked.source, asked.fetched, asked.skills, bring),
-            *server_shelves(self.fetcher, bring, asked.source),
+        lookups: list[OfferLookup] = [
+            SourceOffers(asked.source, asked.fetched, asked.skills, bring),
+            *server_lookups(self.fetcher, bring, asked.source),
         ]
-        here = InstalledShelf(self.records, self.others)
-        resolution = resolve_dependencies(asked.candidates, here, shelves, pinned=self.pinned)
+        here = InstalledOffers(self.records, self.others)
+        resolution = resolve_dependencies(asked.candidates, here, lookups, pinned=self.pinned)
         added = []
         for offer, wanted in resolution.added:
             assert offer.fetch is not None  # noqa: S101 # what is here already is not added
@@ -331,7 +333,7 @@ class DependencyFinder:
             added.append((replace(candidate, required_by=tuple(map(str, wanted))), folder))
         return added, resolution.problems
 
-    def preview(self, asked: AskedFrom) -> DependencyPreview:
+    def preview(self, asked: DependencyRequest) -> DependencyPreview:
         """What would be installed with the candidates, reported for the first of them."""
         first = frozenset((asked.candidates[0].skill_id,))
         try:
@@ -370,7 +372,7 @@ def _reached(names: Iterable[str], graph: Mapping[str, Sequence[str]]) -> set[st
     return reached
 
 
-def _conflict(wanted: Sequence[Wanted], provider: _Provider) -> DependencyConflict:
+def _conflict(wanted: Sequence[RequiredSkill], provider: _Provider) -> DependencyConflict:
     """The error that says who asked for what, and what there is."""
     asked = [one for one in dict.fromkeys(wanted) if one.by]
     names = dict.fromkeys(one.key for one in wanted)
@@ -389,8 +391,8 @@ class _Provider:
     """What `resolvelib` asks: offers for a name, whether one fits, and what it requires itself."""
 
     own: Mapping[str, Offer]
-    here: InstalledShelf
-    shelves: Sequence[Shelf]
+    here: InstalledOffers
+    lookups: Sequence[OfferLookup]
     pinned: Callable[[str], bool]
     problems: dict[str, None] = field(default_factory=dict)
     _known: dict[str, list[Offer]] = field(default_factory=dict)
@@ -402,30 +404,30 @@ class _Provider:
         if name not in self._known:
             offers = list(self.here(name))
             if not (offers and (offers[0].fixed or self.pinned(name))):
-                for shelf in self.shelves:
-                    offers += self._looked(shelf, name)
+                for lookup in self.lookups:
+                    offers += self._looked(lookup, name)
             self._known[name] = offers
         return self._known[name]
 
-    def _looked(self, shelf: Shelf, name: str) -> list[Offer]:
+    def _looked(self, lookup: OfferLookup, name: str) -> list[Offer]:
         try:
-            return list(shelf(name))
+            return list(lookup(name))
         except SkillyardError as error:  # a server that does not answer stops nothing
             self.problems[f"{name} was not looked for everywhere: {error.message}"] = None
             return []
 
-    def wanted_by(self, offer: Offer) -> Iterator[Wanted]:
+    def wanted_by(self, offer: Offer) -> Iterator[RequiredSkill]:
         """The skills that an offer requires and that are there; of alternatives one."""
         requirements = offer.requirements
         for text in requirements.skills:
-            if self.all_offers((one := Wanted(offer.key, text)).key):
+            if self.all_offers((one := RequiredSkill(offer.key, text)).key):
                 yield one
-        choices = [Wanted(offer.key, text) for text in requirements.any_skills]
+        choices = [RequiredSkill(offer.key, text) for text in requirements.any_skills]
         fitting = [one for one in choices if any(there.fits(one) for there in self.all_offers(one.key))]
         present = [one for one in fitting if any(there.fetch is None and there.fits(one) for there in self.all_offers(one.key))]
         yield from (present or fitting)[:1]
 
-    def identify(self, requirement_or_candidate: Wanted | Offer) -> str:
+    def identify(self, requirement_or_candidate: RequiredSkill | Offer) -> str:
         """The id of the skill."""
         return requirement_or_candidate.key
 
@@ -436,7 +438,7 @@ class _Provider:
     def find_matches(
         self,
         identifier: str,
-        requirements: Mapping[str, Iterator[Wanted]],
+        requirements: Mapping[str, Iterator[RequiredSkill]],
         incompatibilities: Mapping[str, Iterator[Offer]],
     ) -> list[Offer]:
         """The offers that meet all requirements, the best first."""
@@ -444,11 +446,11 @@ class _Provider:
         offers = self.all_offers(identifier)
         return [one for one in offers if one not in bad and all(one.fits(each) for each in wanted)]
 
-    def is_satisfied_by(self, requirement: Wanted, candidate: Offer) -> bool:
+    def is_satisfied_by(self, requirement: RequiredSkill, candidate: Offer) -> bool:
         """Whether an offer is what is required."""
         return candidate.fits(requirement)
 
-    def get_dependencies(self, candidate: Offer) -> list[Wanted]:
+    def get_dependencies(self, candidate: Offer) -> list[RequiredSkill]:
         """What an offer requires."""
         with contextlib.suppress(SkillyardError):
             return list(self.wanted_by(candidate))

@@ -37,7 +37,7 @@ from skillyard.registry.candidate import (
     select_candidates,
     staged_candidate,
 )
-from skillyard.registry.dependencies import AskedFrom, DependencyFinder
+from skillyard.registry.dependencies import DependencyFinder, DependencyRequest
 from skillyard.registry.registry_values import (
     Fetcher,
     InstallRefusal,
@@ -47,21 +47,18 @@ from skillyard.registry.registry_values import (
     deprecated_version,
 )
 from skillyard.registry.source_host_policy import KEPT_KINDS
+from skillyard.registry.source_replacements import accept_replacements, find_replacements, refuse_replacements, shown_source
 from skillyard.registry.upgrade_checks import (
     FindingPolicy,
-    accept_replacements,
     beside_edit,
     consent_required,
-    find_replacements,
     judged_by_publisher,
     power_change,
     refuse_existing,
     refuse_grave_findings,
-    refuse_replacements,
     refuse_taken_version,
     refuse_yanked,
     require_consent,
-    shown_source,
 )
 from skillyard.registry.version_files import (
     prune_versions,
@@ -128,7 +125,7 @@ class InstallPipeline:
             pairs = select_candidates(self._staged(operation, skills, fetched, request, refused), request)
         if request.dependencies and self.dependencies is not None:
             had = ([candidate for candidate, _ in pairs], request.source, fetched, offered, operation.folder, self.limits)
-            pairs = self._with_dependencies(self.dependencies, log, pairs, AskedFrom(*had))
+            pairs = self._with_dependencies(self.dependencies, log, pairs, DependencyRequest(*had))
         logs = self._logs(operation, log, [candidate for candidate, _ in pairs], request)
         if request.edit_of:
             return (self._keep(*beside_edit(self.versions, pairs[0][0], request), log),)
@@ -198,7 +195,7 @@ class InstallPipeline:
         finder: DependencyFinder,
         log: OpenLog,
         pairs: list[tuple[Candidate, str]],
-        asked: AskedFrom,
+        asked: DependencyRequest,
     ) -> list[tuple[Candidate, str]]:
         """The candidates, and behind them the dependencies that they require.
 

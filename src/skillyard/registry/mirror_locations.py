@@ -46,7 +46,7 @@ from skillyard.text import single_line
 from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
-    from skillyard.registry.remote_server import Logins
+    from skillyard.registry.logins import Logins
 
 INDEX_FILE: Final = "skillyard-mirror.json"
 INDEX_LIMIT: Final = 256 * 1024 * 1024

@@ -170,7 +170,7 @@ class SkillComparison:
     """The difference between two versions of a skill: its files, what it may do, and what it did when it was watched.
 
     `widened` and `narrowed` have a sentence for each power that came or went; they are None where a SKILL.md cannot be read.
-    `came` and `went` are effects; None unless both were watched (`scan --run`) on this machine with these very bytes.
+    `added_effects` and `removed_effects` are None unless both were watched (`scan --run`) here with these very bytes.
     """
 
     difference: FolderDifference
@@ -178,8 +178,8 @@ class SkillComparison:
     after: Powers | None
     widened: tuple[str, ...] | None
     narrowed: tuple[str, ...] | None
-    came: tuple[Effect, ...] | None = None
-    went: tuple[Effect, ...] | None = None
+    added_effects: tuple[Effect, ...] | None = None
+    removed_effects: tuple[Effect, ...] | None = None
 
 
 def compare_skills(before: Path, after: Path) -> SkillComparison:

@@ -63,7 +63,7 @@ def version_columns(candidate: Candidate) -> dict[str, Any]:
         "size_bytes": candidate.size,
         "skill_md_content": candidate.document.text,
         "skill_md_hash": candidate.skill_md_hash,
-        "file_inventory": candidate.inventory,
+        "file_inventory": candidate.inventory.to_dict(),
         "powers": candidate.powers.to_dict(),
         "findings": list(candidate.findings),
         "signer": candidate.signer,

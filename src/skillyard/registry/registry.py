@@ -29,12 +29,7 @@ from skillyard.registry.agent_folders import AgentFolders
 from skillyard.registry.candidate import ApprovalPolicy, InstallRequest, SignerPolicy
 from skillyard.registry.dependencies import DependencyFinder
 from skillyard.registry.install_pipeline import InstallPipeline
-from skillyard.registry.installed_skills import (
-    InstalledSkills,
-    RegistryStorage,
-    VersionApprovals,
-    VersionManager,
-)
+from skillyard.registry.installed_skills import InstalledSkills, RegistryStorage, VersionManager
 from skillyard.registry.registry_values import (
     PINNED,
     EditValue,
@@ -51,13 +46,9 @@ from skillyard.registry.registry_values import (
 from skillyard.registry.requirements import SkillDependencies, unmet_skill_requirements
 from skillyard.registry.source_fetcher import SourceFetcher, source_of_version
 from skillyard.registry.source_host_policy import LinkFetcher
-from skillyard.registry.upgrade_checks import (
-    FindingPolicy,
-    edited_version,
-    refuse_replacements,
-    rollback_replacements,
-    rollback_target,
-)
+from skillyard.registry.source_replacements import edited_version, refuse_replacements, rollback_replacements
+from skillyard.registry.upgrade_checks import FindingPolicy, rollback_target
+from skillyard.registry.version_approvals import VersionApprovals
 from skillyard.registry.version_files import discard_all_versions, refuse_local_edits, restore_version
 from skillyard.registry.version_store import CURRENT
 
@@ -125,7 +116,7 @@ class Registry:
     @classmethod
     def of(cls, catalog: SkillCatalog, *, scanner: Scanner | None = None) -> Self:
         """The registry that a catalog's configuration names; `scanner` as above."""
-        from skillyard.registry.remote_server import Logins
+        from skillyard.registry.logins import Logins
 
         configuration = catalog.configuration
         made = cls(

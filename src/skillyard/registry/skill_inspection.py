@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillyard.catalog.skill_files import Inventory, SkillFile, list_files
+from skillyard.document import Diagnostic
 from skillyard.errors import ArchiveRefused, FileProblem, SkillyardError
+from skillyard.interop import ClientCompatibility, check_clients
 from skillyard.interop.agent_plugins import skills_of_package
 from skillyard.packages import FolderDifference, FoundSkill, Origin, choose_skills, compare_trees, find_skills
 from skillyard.registry.candidate import (
@@ -19,10 +22,10 @@ from skillyard.registry.candidate import (
     source_folder_name,
     staged_candidate,
 )
-from skillyard.registry.dependencies import AskedFrom, DependencyPreview
+from skillyard.registry.dependencies import DependencyPreview, DependencyRequest
 from skillyard.registry.install_pipeline import InstallPipeline, candidate_findings, named_refusal
 from skillyard.registry.installed_skills import listed_skill
-from skillyard.registry.powers import installed_powers
+from skillyard.registry.powers import PowerChange, Powers, installed_powers
 from skillyard.registry.registry_values import (
     DependencyInstall,
     InstallRefusal,
@@ -32,27 +35,22 @@ from skillyard.registry.registry_values import (
     deprecated_version,
 )
 from skillyard.registry.requirements import without_skills
+from skillyard.registry.source_replacements import edited_version, find_replacements, refuse_replacements
 from skillyard.registry.upgrade_checks import (
     THEIRS,
     current_power_change,
-    edited_version,
-    find_replacements,
     refuse_grave_findings,
-    refuse_replacements,
     refuse_taken_version,
     refuse_yanked,
 )
+from skillyard.wire import WireForm, wire
 
 if TYPE_CHECKING:
-    from skillyard.catalog.skill_files import SkillFile
-    from skillyard.document import Diagnostic
-    from skillyard.interop import ClientCompatibility
     from skillyard.registry.mirror_locations import MirrorSource
-    from skillyard.registry.powers import PowerChange, Powers
 
 
 @dataclass(frozen=True, slots=True)
-class SkillInspection:
+class SkillInspection(WireForm, also=("power_sentences", "unchanged")):
     """One skill of a source, as it would be installed.
 
     `refusals` would stop it; `findings` of the scanner are advice, but for those that are a refusal; `unmet` is what this
@@ -68,24 +66,29 @@ class SkillInspection:
     size_bytes: int
     front_matter: Mapping[str, object]
     skill_md: str
-    files: tuple[SkillFile, ...]
-    inventory: Mapping[str, object]
+    files: tuple[SkillFile, ...] = field(metadata=wire(hidden=True))
+    inventory: Inventory = field(metadata=wire(name="file_inventory"))
     powers: Powers
     diagnostics: tuple[Diagnostic, ...]
-    refusals: tuple[InstallRefusal, ...]
-    findings: tuple[Mapping[str, object], ...]
+    refusals: tuple[InstallRefusal, ...] = field(metadata=wire(hidden=True))
+    findings: tuple[Mapping[str, object], ...] = field(metadata=wire(hidden=True))
     clients: tuple[ClientCompatibility, ...]
     unmet: tuple[str, ...]
     warnings: tuple[str, ...]
     signer: str | None
-    installed: SkillVersion | None
+    installed: SkillVersion | None = field(metadata=wire(hidden=True))
     powers_before: Powers | None
     difference: FolderDifference | None
     change: PowerChange | None
-    changed_links: tuple[str, ...] = ()
+    changed_links: tuple[str, ...] = field(default=(), metadata=wire(hidden=True))
     """The addresses that it tells to fetch and where now stands something else than what is kept."""
-    dependencies: tuple[DependencyInstall, ...] = ()
+    dependencies: tuple[DependencyInstall, ...] = field(default=(), metadata=wire(hidden=True))
     """Dependencies that would be installed, with the first skill of a source; the `warnings` have a sentence for each."""
+
+    @property
+    def power_sentences(self) -> tuple[str, ...]:
+        """What it may do, in sentences."""
+        return self.powers.sentences()
 
     @property
     def unchanged(self) -> bool:
@@ -118,7 +121,7 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
                 inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
         if pipeline.dependencies is None or not request.dependencies or not candidates:
             return tuple(inspected)
-        asked = AskedFrom(candidates, request.source, fetched, offered, operation.folder, pipeline.limits)
+        asked = DependencyRequest(candidates, request.source, fetched, offered, operation.folder, pipeline.limits)
         found = pipeline.dependencies.preview(asked)
         there = {*(one.skill_id for one in candidates), *(one.skill_id for one in found.installs)}
         lacking = {one.skill_id: pipeline.unmet(one.skill_id, without_skills(one.requirements, there)) for one in candidates}
@@ -159,9 +162,6 @@ def _inspect_candidate(
     refused: InstallRefusal | None = None,
 ) -> SkillInspection:
     """What is known of a candidate; one that is `refused` already is not compared with what is installed."""
-    from skillyard.catalog.skill_files import list_files
-    from skillyard.interop import check_clients
-
     if pipeline.scanner is not None:
         candidate = replace(candidate, findings=candidate_findings(pipeline, pipeline.scanner, candidate))
     candidate, refusals = (candidate, (refused,)) if refused else _check_refusals(pipeline, candidate, folder, request)

@@ -25,8 +25,8 @@ from skillyard.registry.registry_values import FetchedTree, Fetcher, SkillVersio
 from skillyard.registry.source_host_policy import address_of_owner, among_shared, checked_repository, repository_redirect
 
 if TYPE_CHECKING:
+    from skillyard.registry.logins import Logins
     from skillyard.registry.mirror_locations import MirrorSource
-    from skillyard.registry.remote_server import Logins
     from skillyard.registry.resource_catalogs import ListedResource
 
 _TIMEOUT_S: Final = 120

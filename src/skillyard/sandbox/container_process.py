@@ -410,7 +410,7 @@ class ContainerConnections:
     def __init__(self, proxy: Proxy, send: Callable[[bytes], object]) -> None:
         self._proxy = proxy
         self._send = send
-        self._open: dict[int, _Carried] = {}
+        self._open: dict[int, _CarriedConnection] = {}
 
     def take(self, kind: bytes, number: int, payload: bytes) -> None:
         """One frame about a connection; what does not fit the others is answered with its end."""
@@ -421,7 +421,7 @@ class ContainerConnections:
                 return
             ours, theirs = socket.socketpair()
             self._proxy.serve(theirs)
-            self._open[number] = _Carried(number, ours, self._send, self._closed)
+            self._open[number] = _CarriedConnection(number, ours, self._send, self._closed)
         elif carried is not None:
             carried.take(kind, payload)
 
@@ -435,7 +435,7 @@ class ContainerConnections:
         await asyncio.gather(*(carried.task for carried in self._open.values()), return_exceptions=True)
 
 
-class _Carried:
+class _CarriedConnection:
     """One connection: bytes from the container wait in a queue, bytes for it until its window has room."""
 
     def __init__(

@@ -44,7 +44,7 @@ class _ChildFlags:
         return getattr(self._own, name)
 
 
-class _LateSite:
+class _LazySitePackages:
     """Finds installed packages the first time something outside the standard library is imported.
 
     Python is started without them, because looking for them takes a tenth of its start.
@@ -128,7 +128,7 @@ def _like_python(here: str) -> None:
     if granted:
         sys.path.append(packages)
     else:
-        sys.meta_path.append(_LateSite)
+        sys.meta_path.append(_LazySitePackages)
     sys.path.append(here + "/library")
     sys.meta_path.append(_SkillFolder)
     for name in ("exit", "quit"):

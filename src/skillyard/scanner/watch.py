@@ -9,7 +9,6 @@ digest, so that the same bytes need not be watched again.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib.util
 import json
 import marshal
@@ -19,78 +18,72 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillyard._version import __version__
-from skillyard.document.front_matter import CodeBlock, read_body
 from skillyard.errors import SandboxUnavailable
 from skillyard.files import delete_tree, read_private_cache, write_private_cache
 from skillyard.packages import tree_digest
 from skillyard.scanner.finding import SEVERITIES, Effect, WatchedCommand, WatchReport
-from skillyard.scanner.source_texts import FENCES, ScannedFile, decoded, evidence_of, language_of, read_files
-from skillyard.scanner.watch_effects import Observation, SkillTexts, effects_of
+from skillyard.scanner.source_texts import evidence_of, read_files
+from skillyard.scanner.watch_effects import Observation, effects_of
+from skillyard.scanner.watch_plan import RunnableCommand, find_commands, secret_variables, texts_of
 from skillyard.times import utc_now
 
 if TYPE_CHECKING:
     from skillyard.sandbox import SandboxBackend
     from skillyard.scanner.finding import Skipped
     from skillyard.scanner.watch_network import RecordedRequest, RecordingAuthority, RecordingNetwork
-    from skillyard.scanner.watch_world import CallRecord, ReadingWatch, WatchedWorld, WorldSandbox
+    from skillyard.scanner.watch_world import CallRecord, FileReadWatch, WatchedWorld, WorldSandbox
+
 
 SECONDS: Final = 10.0
 """How long a skill is watched when nothing else is said."""
 
 _KIND: Final = b"SkW1"
+
 _LARGEST: Final = 1024 * 1024
+
 _COMMAND_SECONDS: Final = 2.5
+
 _AGAIN_SECONDS: Final = 1.5
 """How long a command may take again that was ended before, where time passes faster."""
+
 _LEAST_SECONDS: Final = 0.3
+
 _ENDING_SECONDS: Final = 1.2
 """What taking the sandbox down is allowed, of the whole."""
-_MOST_COMMANDS: Final = 64
-_FIRST_SCRIPTS: Final = 12
-"""How many scripts are run before the commands of the text."""
+
 _MOST_WORLDS: Final = 16
 """How many worlds a lane may have: a new one is made when a command has spoiled one."""
+
 _MOST_SPOILED: Final = 2
 """How many worlds one command may spoil; it is not run again then."""
+
 _USUAL_SECONDS: Final = 0.05
 """What a command is thought to take until some have been run."""
+
 _ANSWER_SECONDS: Final = 2.5
 """How long the first program may take to say how a command ended, after its deadline."""
+
 _MOST_EFFECTS: Final = 200
+
 _MOST_HOSTS: Final = 50
+
 _CLOCKS: Final = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib64/faketime/libfaketime.so.1", "/usr/lib/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1",
 )  # fmt: skip
+
 INSIDE: Final = "/workspace"
 """Where the sandbox sees the world."""
-_VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){1,5}\b")
-_MOST_VARIABLES: Final = 30
-_MOST_TEXT: Final = 2 * 1024 * 1024
+
+
 _NAME: Final = re.compile(r"[\w.=+/:-]{1,300}")
+
 _BASH_CONNECTION: Final = re.compile(r"/dev/(?:tcp|udp)/([A-Za-z0-9.:-]{1,253})/(\d{1,5}): ")
-_ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    ".py": ("--script",),
-    ".sh": ("bash",), ".bash": ("bash",), ".command": ("bash",), ".zsh": ("bash",),
-    ".js": ("node",), ".cjs": ("node",), ".mjs": ("node",), ".ts": ("node", "--no-warnings", "--experimental-strip-types"),
-    ".pl": ("perl",), ".rb": ("ruby",),
-}  # fmt: skip
-_RUNNABLE: Final = re.compile(
-    r"(?:[$>] )?(?:sudo |env )?(?:curl|wget|ba?sh|zsh|python3?|node|npx|npm|pip3?|uvx?|git|chmod|echo|printf|cd|mkdir|cp|mv|rm|cat|export|tar|"
-    r"unzip|openssl|base64|crontab|systemctl|source|eval|\./|~/|brew|apt(?:-get)?)\b"
-)
-_INLINE: Final = re.compile(r"(?<!`)`((?:curl|wget|bash|sh|python3?|node|npx|echo|openssl|sudo|eval)\s[^`\n]{4,600})`(?!`)")
-_PLACEHOLDER: Final = re.compile(r"<[A-Za-z][A-Za-z0-9 _./|-]{0,40}>")
-_OWN_FOLDER: Final = re.compile(
-    r"\{baseDir\}|\$\{?(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT|SKILL_PATH|SKILL_ROOT)\}?|/path/to/skill"
-)
-_SAYS_SOMETHING: Final = re.compile(r"\s*[^\s#]")
-_PROMPT: Final = re.compile(r"^\$ ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +111,6 @@ ROUNDS: Final = (
 )
 """In this order, until the time is over; commands of the text are given no arguments. Rounds of two lanes run at the same time, in two
 worlds: what waits for a second time, or a month, finds in its world what it left there the first time."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RunnableCommand:
-    by: str
-    line: int
-    argv: tuple[str, ...]
-    text: str = ""
 
 
 def watch_skill(
@@ -201,16 +186,19 @@ class _Watching:
         self._effects: dict[tuple[str, str, str], Effect] = {}
         self._hosts: dict[str, None] = {}
         self._missed: list[str] = []
-        self.ended: dict[_RunnableCommand, WatchedCommand] = {}
+        self.ended: dict[RunnableCommand, WatchedCommand] = {}
         name = re.sub(r"[^a-z0-9-]", "-", folder.resolve().name.lower())[:60].strip("-") or "skill"
         self._name = name if name != "neighbour" else "skill"
+        self._texts = texts_of(self._files, self._name)
+        self._variables = secret_variables(self._files)
 
     async def report(self) -> WatchReport:
         """Run everything in worlds made for it, and take them down again."""
         from skillyard.scanner.watch_network import RecordingAuthority
 
         started = time.monotonic()
-        commands = self._commands()
+        commands = find_commands(self._files, self._name, self.miss)
+        self.ended = {one: WatchedCommand(one.by, one.line) for one in commands}
         done: list[WatchRound] = []
         if commands:
             until = started + self._seconds - _ENDING_SECONDS
@@ -261,11 +249,11 @@ class _Watching:
             if one.argv[0] == "--example"
         }
         files = {"authority.pem": authority, **_own_files(), **examples}
-        world = WatchedWorld.make(place, self._source, self._name, files=files, variables=self._variables_asked_for)
+        world = WatchedWorld.make(place, self._source, self._name, files=files, variables=self._variables)
         world.remember()
         return world
 
-    def judge(self, command: _RunnableCommand, seen: Observation, world: WatchedWorld, answer: Mapping[str, Any]) -> None:
+    def judge(self, command: RunnableCommand, seen: Observation, world: WatchedWorld, answer: Mapping[str, Any]) -> None:
         """Add what one run of a command did to the report."""
         contents = {path: world.text_of(path) for path, how in seen.changes[:200] if how != "gone"}
         for host in (request.host for request in seen.requests if request.host):
@@ -284,80 +272,6 @@ class _Watching:
         spent = answer.get("ms", 0) / 1000
         self.ended[command] = replace(before, runs=before.runs + 1, seconds=round(before.seconds + spent, 2), end=end)
 
-    @cached_property
-    def _variables_asked_for(self) -> list[str]:
-        """The names of variables with secrets that stand in the skill's files."""
-        from skillyard.sandbox.policy import is_secret_name, name_problem
-
-        text = "\n".join(decoded(file.data) or "" for file in self._files.values())
-        names = dict.fromkeys(_VARIABLE.findall(text[:_MOST_TEXT]))
-        return [name for name in names if is_secret_name(name) and name_problem(name) is None][:_MOST_VARIABLES]
-
-    @cached_property
-    def _texts(self) -> SkillTexts:
-        whole = {name: (decoded(file.data) or "").lower() for name, file in self._files.items()}
-        instructions = [text for name, text in whole.items() if name.lower().endswith((".md", ".txt", ".markdown"))]
-        prose = "\n".join(_prose_and_blocks(text)[0] for text in instructions)
-        return SkillTexts("\n".join(instructions), prose, "\n".join(whole.values()), f"skills/{self._name}")
-
-    def _commands(self) -> list[_RunnableCommand]:
-        """What is run: scripts, those that the text names first, then its commands."""
-        text = decoded(self._files["SKILL.md"].data) or "" if "SKILL.md" in self._files else ""
-        scripts = [one for name, file in self._files.items() if (one := self._script(name, file))]
-        scripts.sort(key=lambda one: (Path(one.by).name not in text, one.by.count("/"), one.by))
-        found = [*scripts[:_FIRST_SCRIPTS], *_commands_of("SKILL.md", text)]
-        for name in sorted(self._files):
-            if name != "SKILL.md" and name.lower().endswith(".md") and "/" not in name:
-                found += _commands_of(name, decoded(self._files[name].data) or "")
-        found += scripts[_FIRST_SCRIPTS:]
-        if len(found) > _MOST_COMMANDS:
-            self._missed.append(
-                f"{len(found) - _MOST_COMMANDS} more scripts and commands: {_MOST_COMMANDS} are run of one skill"
-            )
-        self.ended = {one: WatchedCommand(one.by, one.line) for one in found[:_MOST_COMMANDS]}
-        return list(self.ended)
-
-    def _script(self, name: str, file: ScannedFile) -> _RunnableCommand | None:
-        path = f"/workspace/skills/{self._name}/{name}"
-        ending = Path(name).suffix.lower()
-        text = decoded(file.data)
-        if ending == ".py" and text is not None and not any(_SAYS_SOMETHING.match(line) for line in text.splitlines()):
-            return None  # as most `__init__.py`: there is nothing in it
-        if ending in _ENDINGS:
-            return _RunnableCommand(name, 1, (*_ENDINGS[ending], path))
-        if text is not None and text.startswith("#!") and language_of(name, text) in ("python", "shell", "javascript"):
-            return _RunnableCommand(
-                name, 1, (*_ENDINGS[{"python": ".py", "shell": ".sh"}.get(language_of(name, text), ".js")], path)
-            )
-        if ending in (".ps1", ".bat", ".cmd", ".exe", ".dll", ".jar", ".php", ".go", ".rs"):
-            self._missed.append(f"{evidence_of(name)}: nothing here runs it")
-        return None
-
-
-def _commands_of(name: str, text: str) -> Iterator[_RunnableCommand]:
-    """The commands that a text tells to run: fenced blocks of a shell and of Python, and commands inside of lines."""
-    prose, blocks = _prose_and_blocks(text)
-    for block in blocks:
-        language = FENCES.get(block.language)
-        if language == "python":
-            example = _filled(block.text)
-            file = f"/workspace/.world/examples/{hashlib.sha256(example.encode('utf-8', 'replace')).hexdigest()[:16]}.py"
-            yield _RunnableCommand(name, block.line, ("--example", file), example)
-        elif language == "shell" or (not block.language and _RUNNABLE.match(block.text.lstrip())):
-            yield _RunnableCommand(name, block.line, ("bash", "-c", _filled(_without_prompts(block.text))), block.text)
-    for match in list(_INLINE.finditer(prose))[:_MOST_COMMANDS]:
-        yield _RunnableCommand(name, prose.count("\n", 0, match.start()) + 1, ("bash", "-c", _filled(match[1])), match[1])
-
-
-def _prose_and_blocks(text: str) -> tuple[str, Sequence[CodeBlock]]:
-    """A text without its blocks of code, its lines where they were, and the blocks."""
-    _, blocks = read_body(text)
-    lines = text.splitlines(keepends=True)
-    for block in blocks:
-        within = slice(block.line - 1, block.line + block.text.count("\n") + 1)
-        lines[within] = ["\n"] * len(lines[within])
-    return "".join(lines), blocks
-
 
 def _looked_up(calls: Sequence[Sequence[str]], output: str) -> Iterator[RecordedRequest]:
     """Names that were looked up, and connections that a shell says it could not make: what is asked for is data, too."""
@@ -368,18 +282,6 @@ def _looked_up(calls: Sequence[Sequence[str]], output: str) -> Iterator[Recorded
             yield RecordedRequest(call[1][:300].strip().lower(), 53, "dns", f"looked up {call[1][:1000]}", b"")
     for host, port in dict.fromkeys(_BASH_CONNECTION.findall(output)):
         yield RecordedRequest(host.lower(), int(port), "tcp", f"tried to connect to {host}:{port}", b"")
-
-
-def _without_prompts(text: str) -> str:
-    """What is typed, of a text that shows answers too."""
-    if not _PROMPT.search(text):
-        return text
-    return "\n".join(line[2:] for line in text.splitlines() if line.startswith("$ "))
-
-
-def _filled(text: str) -> str:
-    """Commands with a sample for what the reader is to fill in."""
-    return _PLACEHOLDER.sub("/workspace/project/sample.txt", _OWN_FOLDER.sub(".", text))[:65_536].replace("\0", "")
 
 
 @cache
@@ -449,7 +351,7 @@ class _Lane:
     def __init__(
         self,
         watching: _Watching,
-        commands: Sequence[_RunnableCommand],
+        commands: Sequence[RunnableCommand],
         rounds: Sequence[WatchRound],
         authority: RecordingAuthority,
         until: float,
@@ -459,7 +361,7 @@ class _Lane:
         self._authority = authority
         self._until = until
         self._spent: list[float] = []
-        self._spoilers: list[_RunnableCommand] = []
+        self._spoilers: list[RunnableCommand] = []
         # a command of the text takes no arguments, so nothing would be different
         self._turns = [(one, by) for by in rounds for one in commands if not (one.text and by.arguments)]
 
@@ -479,27 +381,27 @@ class _Lane:
     async def _run_in_new_world(self) -> None:
         """Do what is left, until a command has spoiled the world, the sandbox is gone or the time is over."""
         from skillyard.scanner.watch_network import RecordingNetwork
-        from skillyard.scanner.watch_world import CallRecord, ReadingWatch, WorldSandbox
+        from skillyard.scanner.watch_world import CallRecord, FileReadWatch, WorldSandbox
 
         place = Path(tempfile.mkdtemp(prefix="skillyard-watch-")).resolve()
         try:
             world = await asyncio.to_thread(self._watching.make_world, place, self._authority.certificate)
             network = RecordingNetwork(self._authority)
-            with ReadingWatch({one.file: place / one.file for one in world.canaries if one.file}) as reading:
+            with FileReadWatch({one.file: place / one.file for one in world.canaries if one.file}) as reading:
                 if not reading.works:
                     self._watching.miss("which secrets are read: this machine has no more inotify instances")
                 async with WorldSandbox(self._watching.backend, world.folder, network) as sandbox:
                     calls = CallRecord(place, reading)
                     asyncio.get_running_loop().add_reader(calls, calls.drain)
                     try:
-                        await self._run_turns(_Scene(world, network, reading, calls, sandbox))
+                        await self._run_turns(_ObservedWorld(world, network, reading, calls, sandbox))
                     finally:
                         asyncio.get_running_loop().remove_reader(calls)
                         calls.close()
         finally:
             await asyncio.to_thread(delete_tree, place)
 
-    async def _run_turns(self, scene: _Scene) -> None:
+    async def _run_turns(self, scene: _ObservedWorld) -> None:
         conditions: WatchRound | None = None
         while self._turns and not self._is_over():
             command, by = self._turns[0]
@@ -518,7 +420,7 @@ class _Lane:
                     self._turns = [one for one in self._turns if one[0] is not command]
                 return
 
-    async def _run_one(self, command: _RunnableCommand, conditions: WatchRound, scene: _Scene) -> bool:
+    async def _run_one(self, command: RunnableCommand, conditions: WatchRound, scene: _ObservedWorld) -> bool:
         """Run one command and judge it; whether it has spoiled the world."""
         started = time.monotonic()
         usual = sum(self._spent) / len(self._spent) if self._spent else _USUAL_SECONDS
@@ -542,12 +444,12 @@ class _Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _ObservedWorld:
     """One world with everything that looks at it."""
 
     world: WatchedWorld
     network: RecordingNetwork
-    reading: ReadingWatch
+    reading: FileReadWatch
     calls: CallRecord
     sandbox: WorldSandbox
 
@@ -560,7 +462,7 @@ class _Scene:
             self.reading.renew()
             self.reading.taken()
 
-    def observe(self, command: _RunnableCommand, conditions: WatchRound, answer: Mapping[str, Any] | None) -> Observation:
+    def observe(self, command: RunnableCommand, conditions: WatchRound, answer: Mapping[str, Any] | None) -> Observation:
         """What was seen since the last command."""
         read = frozenset(self.reading.taken())  # before anything of it is read here
         (calls, whole), changes = self.calls.taken(), self.world.changes()

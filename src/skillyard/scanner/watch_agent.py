@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CALLS = "/workspace/.world/calls"
-_PACKAGES = "/workspace/.world/packages"  # what is imitated better than by `_Played`
+_PACKAGES = "/workspace/.world/packages"  # what is imitated better than by `_ImitatedObject`
 _PROXY = ("127.0.0.1", 3128)
 _MARKS = ("skillyard:canned", '"skillyard":"canned"')
 _MOST_OUTPUT = 64 * 1024
@@ -79,7 +79,7 @@ def _begin_round(result: int, requests: int, variables: dict[str, str]) -> None:
     os.execve(sys.executable, ["python3", __file__, "--serve", str(result), str(requests)], variables)  # noqa: S606 # without a shell
 
 
-def _show_itself(shown: bool) -> None:
+def _allow_inspection(shown: bool) -> None:
     """Whether other programs of the sandbox may look into this process, and write to its pipes."""
     import ctypes
 
@@ -122,7 +122,7 @@ def _start(request: dict[str, Any], given: int, writing: int) -> tuple[Any, str]
                 argv, cwd=request["cwd"], stdin=given, stdout=writing, stderr=writing, start_new_session=True
             ), ""
         if process := os.fork():
-            return _Forked(process), ""
+            return _ForkedProcess(process), ""
     except OSError as error:
         return None, str(error)
     os.setsid()
@@ -130,7 +130,7 @@ def _start(request: dict[str, Any], given: int, writing: int) -> tuple[Any, str]
         os.dup2(descriptor, standard)
     os.closerange(3, 256)
     os.chdir(request["cwd"])
-    _show_itself(True)
+    _allow_inspection(True)
     hook_python()
     sys.orig_argv[:] = ["python3", *argv[1:]]
     _forget_imported(os.path.dirname(argv[1]))
@@ -149,7 +149,7 @@ def _forget_imported(folder: str) -> None:
                 del sys.modules[module]
 
 
-class _Forked:
+class _ForkedProcess:
     """A fork of this process, as far as it is asked about like a process of `subprocess`."""
 
     def __init__(self, process: int) -> None:
@@ -309,19 +309,19 @@ def hook_python() -> None:
     import time
 
     time.sleep = lambda seconds: _wait(min(max(float(seconds), 0.0), 0.01))
-    _hurry()
-    sys.addaudithook(_heed)
-    _LedConnections().install()
+    _shorten_waits()
+    sys.addaudithook(_note_audit_event)
+    _RedirectedConnections().install()
     if "-m" not in getattr(sys, "orig_argv", ())[:5]:
         sys.path.append(_PACKAGES)
-        sys.meta_path.append(_PlayedPackages())
+        sys.meta_path.append(_ImitatedPackages())
 
 
 _LONGEST_WAIT = 0.3
 """How long Python waits for anything with a time limit of its own, in seconds."""
 
 
-def _hurry() -> None:
+def _shorten_waits() -> None:
     """Cut short what waits in other ways than by `time.sleep`: for events, for files, for an alarm, in an event loop."""
     import select
     import signal
@@ -354,7 +354,7 @@ def _wait(seconds: float) -> None:
     select.select((), (), (), seconds)
 
 
-def _heed(event: str, values: tuple[Any, ...]) -> None:
+def _note_audit_event(event: str, values: tuple[Any, ...]) -> None:
     if event == "compile" and isinstance(values[0], str | bytes):
         text = values[0] if isinstance(values[0], str) else values[0].decode("utf-8", "replace")
         if any(mark in text for mark in _MARKS) and "_LedConnections" not in text:
@@ -363,7 +363,7 @@ def _heed(event: str, values: tuple[Any, ...]) -> None:
         note("reached", values[0])
 
 
-class _LedConnections:
+class _RedirectedConnections:
     """The names that were looked up, each with an address of its own, and the way of a connection to the listener."""
 
     def __init__(self) -> None:
@@ -439,7 +439,7 @@ def _is_here(host: Any) -> bool:
     return not host or host in ("localhost", "0.0.0.0", "::1", "::") or str(host).startswith("127.")  # noqa: S104
 
 
-class _Played:
+class _ImitatedObject:
     """Stands for whatever a missing package has: every name, every call and every number of it."""
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -448,10 +448,10 @@ class _Played:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Played()
+        return _ImitatedObject()
 
     def __call__(self, *values: Any, **_: Any) -> Any:
-        return values[0] if len(values) == 1 and callable(values[0]) else _Played()  # as a decorator does
+        return values[0] if len(values) == 1 and callable(values[0]) else _ImitatedObject()  # as a decorator does
 
     def __iter__(self) -> Any:
         return iter(())
@@ -463,7 +463,7 @@ class _Played:
         return None
 
     def __getitem__(self, _: object) -> Any:
-        return _Played()
+        return _ImitatedObject()
 
     def __setitem__(self, _: object, __: object) -> None:
         return
@@ -494,7 +494,7 @@ class _Played:
     __radd__ = __sub__ = __mul__ = __truediv__ = __or__ = __and__ = __add__
 
 
-class _PlayedPackages:
+class _ImitatedPackages:
     """Finds every package that nothing else has found, and makes it up."""
 
     def __init__(self) -> None:
@@ -519,7 +519,7 @@ class _PlayedPackages:
         def attribute(name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            return type(name, (_Played,), {}) if name[:1].isupper() else _Played()
+            return type(name, (_ImitatedObject,), {}) if name[:1].isupper() else _ImitatedObject()
 
         module.__getattr__ = attribute
 
@@ -535,7 +535,7 @@ def main() -> None:
         os.set_inheritable(int(sys.argv[3]), False)
         sys.dont_write_bytecode = True
         os.environ.pop("FAKETIME_SHARED", None)  # a clock that is shared ends with the first fork
-        _show_itself(False)
+        _allow_inspection(False)
         _answer(int(sys.argv[2]), {})
         serve(int(sys.argv[2]), int(sys.argv[3]))
         os._exit(0)

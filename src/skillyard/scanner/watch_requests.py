@@ -99,7 +99,7 @@ def request(method: str, url: str, **given: Any) -> Response:
         raise ConnectionError(str(error)) from None
 
 
-class PlayedSession:
+class ImitatedSession:
     """A session, or a client: it keeps headers and a base address."""
 
     def __init__(self, **given: Any) -> None:
@@ -123,7 +123,7 @@ class PlayedSession:
         return None
 
 
-Client = Session = session = PlayedSession
+Client = Session = session = ImitatedSession
 _METHODS = ("get", "post", "put", "delete", "patch", "head", "options")
 
 

@@ -339,7 +339,7 @@ class CallRecord:
     changes that, or puts something else in its place, is noticed.
     """
 
-    def __init__(self, folder: Path, changes: ReadingWatch) -> None:
+    def __init__(self, folder: Path, changes: FileReadWatch) -> None:
         self._path = folder / ".world/calls"
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._path.chmod(0o222)
@@ -384,7 +384,7 @@ class CallRecord:
         return [line.split("\t") for line in lines[:_MOST_CALLS]], whole
 
 
-class ReadingWatch:
+class FileReadWatch:
     """Which files are read, as the kernel reports it (inotify), from outside of whoever reads; a context manager.
 
     `works` is false where there are no watches to be had.

@@ -57,6 +57,7 @@ from skillyard.server.routes import (
     agent_routes,
     catalog_routes,
     chat_routes,
+    collection_routes,
     credential_routes,
     installation_routes,
     page_routes,
@@ -64,6 +65,7 @@ from skillyard.server.routes import (
     schedule_routes,
     server_info_routes,
     skill_definition_routes,
+    skill_routes,
     tool_and_memory_routes,
     workspace_routes,
 )
@@ -119,6 +121,8 @@ GRACE_S: Final = 30  # for work in progress when the server stops
 # The first match wins; the most frequent come first:
 ROUTERS: Final = (
     catalog_routes.routes,
+    skill_routes.routes,
+    collection_routes.routes,
     skill_definition_routes.routes,
     server_info_routes.health_routes,
     server_info_routes.metrics_routes,

@@ -4,12 +4,12 @@ import { queryOptions } from "@tanstack/react-query";
 import { answer, api, whole } from "./client";
 import type { components } from "./schema";
 
-export type SkillDetail = components["schemas"]["SkillDetailShape"];
+export type SkillDetail = components["schemas"]["DetailedSkill"];
 export type Needs = components["schemas"]["SkillNeeds"];
 export type Powers = components["schemas"]["Powers"];
 export type Harm = components["schemas"]["Finding"];
-export type Loading = components["schemas"]["ClientLoading"];
-export type SkillFile = components["schemas"]["FileShape"];
+export type Loading = components["schemas"]["ClientCompatibility"];
+export type SkillFile = components["schemas"]["SkillFile"];
 
 /** The id among the installed skills, of a skill of the catalog that is one. */
 export function installedId(id: string): string | undefined {

@@ -221,8 +221,8 @@ def _draw_comparison(screen: Screen, found: SkillComparison, *, lines: bool) -> 
             "narrowed": None if found.narrowed is None else list(found.narrowed),
         }
         effects = {
-            "came": None if found.came is None else [one.to_dict() for one in found.came],
-            "went": None if found.went is None else [one.to_dict() for one in found.went],
+            "added": None if found.added_effects is None else [one.to_dict() for one in found.added_effects],
+            "removed": None if found.removed_effects is None else [one.to_dict() for one in found.removed_effects],
         }
         screen.data({"difference": found.difference.to_dict(), "powers": powers, "effects": effects})
         return
@@ -230,7 +230,7 @@ def _draw_comparison(screen: Screen, found: SkillComparison, *, lines: bool) -> 
         screen.note("no file differs: the two are the same")
         return
     _draw_powers(screen, found.widened, found.narrowed)
-    for name, done in (("new", found.came), ("gone", found.went)):
+    for name, done in (("new", found.added_effects), ("gone", found.removed_effects)):
         for one in done or ():
             where = f"{single_line(one.target)} ({single_line(one.by)})"
             screen.line(f"{name} when watched: {one.severity} {one.rule} {where}", style=one.severity)

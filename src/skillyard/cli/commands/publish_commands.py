@@ -22,8 +22,9 @@ from skillyard.text import shorten, single_line
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
     from skillyard.registry.candidate import Candidate
+    from skillyard.registry.logins import Logins
     from skillyard.registry.registry_values import ListedApproval
-    from skillyard.registry.remote_server import Logins, PublishPreview, RemoteServer
+    from skillyard.registry.remote_server import PublishPreview, RemoteServer
 
 _SERVER: Final = "SKILLYARD_SERVER"
 _KEY: Final = "SKILLYARD_KEY"
@@ -69,7 +70,7 @@ def open_server(arguments: argparse.Namespace) -> RemoteServer:
 
 
 def _logins(arguments: argparse.Namespace) -> Logins:
-    from skillyard.registry.remote_server import Logins
+    from skillyard.registry.logins import Logins
 
     return Logins(open_home(arguments).data_directory)
 
@@ -150,7 +151,7 @@ def add_logout_arguments(parser: argparse.ArgumentParser) -> None:
 
 def logout_command(arguments: argparse.Namespace) -> int:
     """Forget the key; 1 when there was none."""
-    from skillyard.registry.remote_server import server_address
+    from skillyard.registry.logins import server_address
 
     screen: Screen = arguments.screen
     server = server_address(arguments.server)

@@ -89,7 +89,7 @@ def search_command(arguments: argparse.Namespace) -> int:
 def _search_there(arguments: argparse.Namespace, text: str) -> int:
     """What somebody else's catalog finds, and how it is installed; 1 when nothing fits."""
     from skillyard.registry import SourceFetcher
-    from skillyard.registry.remote_server import Logins
+    from skillyard.registry.logins import Logins
 
     others = ("intent", "event", "source", "tag", "domain", "permission", "min_confidence", "disclosure")
     if any(getattr(arguments, name) is not None for name in others) or arguments.explain or arguments.page != 1:

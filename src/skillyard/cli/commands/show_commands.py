@@ -94,10 +94,10 @@ def _state(detail: SkillDetail) -> Iterator[tuple[str, str]]:
     yield "copy of", f"{detail.copy_of}, edited here: {own}" if detail.copy_of else ""
     by = f", named by {skill.root.variable}" if skill.root.variable else ""
     yield "found in", f"{skill.root.path} ({skill.source}{by})"
-    yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in detail.namesakes)
+    yield "namesakes", ", ".join(f"{other.id} ({other.status}) in {other.directory}" for other in detail.others)
     yield "permission", ruling.permission + (f", by the rule {ruling.pattern}" if ruling.pattern else "")
     yield "for models", _offer(skill)
-    yield "can run", detail.run_summary
+    yield "can run", detail.run.summary
 
 
 def _offer(skill: Skill) -> str:

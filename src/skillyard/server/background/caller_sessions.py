@@ -49,7 +49,7 @@ def _inode(folder: str) -> int:
 
 
 @dataclass(slots=True)
-class _StandingSession:
+class _OpenSession:
     """A workspace that was called in this process: for whom, and how many calls of it are under way."""
 
     owner: str
@@ -73,7 +73,7 @@ class SessionSlots:
     def __init__(self, limits: WorkspaceLimits, *, lasting: bool) -> None:
         self.limits: Final = limits
         self.lasting: Final = lasting
-        self._sessions: OrderedDict[str, _StandingSession] = OrderedDict()
+        self._sessions: OrderedDict[str, _OpenSession] = OrderedDict()
         """By the folder, the one that was not used for longest first."""
 
     def works(self, folder: str) -> bool:
@@ -97,11 +97,11 @@ class SessionSlots:
             if not self.lasting and not session.calls and self._sessions.get(workspace.folder) is session:
                 await self.drop(workspace.folder)
 
-    async def _room(self, owner: str, workspace: Workspace) -> _StandingSession:
+    async def _room(self, owner: str, workspace: Workspace) -> _OpenSession:
         """The place of a workspace's session, once there is room for it; looked at anew after each session that was ended."""
         folder = workspace.folder
         while True:
-            session = self._sessions.setdefault(folder, _StandingSession(owner, workspace, _inode(folder)))
+            session = self._sessions.setdefault(folder, _OpenSession(owner, workspace, _inode(folder)))
             self._sessions.move_to_end(folder)
             if session.workspace is not workspace:  # it was ended and opened again: two sessions may not share a folder
                 await self.drop(folder)
@@ -121,7 +121,7 @@ class SessionSlots:
         if session is not None:
             await session.workspace.close()
 
-    def _in_the_way(self, owner: str, new: _StandingSession) -> str | None:
+    def _in_the_way(self, owner: str, new: _OpenSession) -> str | None:
         """The folder whose session is to end before another one may begin; None when there is room."""
         for most, whose in ((self.limits.sessions_each, owner), (self.limits.sessions, None)):
             standing = self._standing(whose, new)
@@ -135,7 +135,7 @@ class SessionSlots:
             return unused
         return None
 
-    def _standing(self, owner: str | None, new: _StandingSession) -> list[tuple[str, _StandingSession]]:
+    def _standing(self, owner: str | None, new: _OpenSession) -> list[tuple[str, _OpenSession]]:
         sessions = [(folder, session) for folder, session in self._sessions.items() if session is not new and session.stands]
         return [(folder, session) for folder, session in sessions if owner is None or session.owner == owner]
 

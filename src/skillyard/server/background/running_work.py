@@ -242,7 +242,7 @@ _LINE: Final = 300
 _ELSEWHERE: Final = 6  # organisations beside the default one are looked at so much less often
 
 
-class OrganisationLooks(Protocol):
+class OrganisationSources(Protocol):
     """The organisations of a server, and where the news of one come from."""
 
     @property
@@ -275,7 +275,7 @@ class WebhookNotifier:
             raise InvalidConfiguration("the address of [server.notifications] is not https", hint=hint)
 
     @contextlib.asynccontextmanager
-    async def running(self, pool: OrganisationLooks) -> AsyncIterator[None]:
+    async def running(self, pool: OrganisationSources) -> AsyncIterator[None]:
         """Report inside the block; what is being reported when it ends has five seconds more."""
         leaving = asyncio.Event()
         looks = (self.news, self.update_news) if self._settings.url else ()
@@ -322,7 +322,7 @@ class WebhookNotifier:
 
     async def _go(
         self,
-        pool: OrganisationLooks,
+        pool: OrganisationSources,
         look: Callable[[str, NotificationSources], list[Notification]],
         leaving: asyncio.Event,
     ) -> None:

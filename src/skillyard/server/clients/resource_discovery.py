@@ -96,7 +96,7 @@ class DiscoverableResource:
 def manifest(service: CurrentServices, request: Request, response: Response) -> dict[str, Any]:
     """The catalog of everything that is offered, and the search endpoint."""
     response.headers.update({"Cache-Control": "public, no-cache", "Access-Control-Allow-Origin": "*"})
-    place = _Place.of(request)
+    place = _ServerAddress.of(request)
     registry = place.entry("registry", "skills", "Skillyard", _REGISTRY_TYPE, "Search of the skills and agents of this server.")
     entries = [resource.entry for resource in _resources(service, place)]
     host = {"displayName": "Skillyard", "documentationUrl": f"{place.base}/openapi.json"}
@@ -108,7 +108,7 @@ def search(service: CurrentServices, request: Request, body: DiscoverySearch) ->
     """The entries that match a query and its filter, best first."""
     if not (body.query.text or "").strip():
         raise InvalidInput("query.text is missing", hint="say in words what is sought; /ard/explore and /ard/agents need none")
-    place = _Place.of(request)
+    place = _ServerAddress.of(request)
     page, following = _page(_found(service, place, body.query), body.pageSize, body.pageToken)
     results = [resource.entry | {"score": resource.score, "source": place.registry} for resource in page]
     referrals: dict[str, Any] = {"referrals": []} if body.federation == "referrals" else {}
@@ -118,7 +118,7 @@ def search(service: CurrentServices, request: Request, body: DiscoverySearch) ->
 @routes.post("/ard/explore", responses=ARD, dependencies=[UNRECORDED])
 def explore(service: CurrentServices, request: Request, body: DiscoveryExploration) -> dict[str, Any]:
     """How many of the entries have which value of a field."""
-    found = _found(service, _Place.of(request), body.query)
+    found = _found(service, _ServerAddress.of(request), body.query)
     return {
         "resultType": "facets",
         "facets": {facet.field: _counted(found, facet) for facet in body.resultType.facets},
@@ -136,20 +136,20 @@ def list_resources(
 ) -> dict[str, Any]:
     """Every entry, by name or in another order; `type = 'application/agent-skills+zip' AND updatedAfter > '2026-01-01'`."""
     conditions = tuple(_conditions(filter_))
-    resources = [resource for resource in _resources(service, _Place.of(request)) if _meets(resource, conditions)]
+    resources = [resource for resource in _resources(service, _ServerAddress.of(request)) if _meets(resource, conditions)]
     page, following = _page(_ordered(resources, order), size, token)
     return {"items": [resource.entry for resource in page], "total": len(resources)} | following
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ServerAddress:
     """Where the client reached this server: its address without a slash at the end, and the publisher of its entries."""
 
     base: str
     publisher: str
 
     @classmethod
-    def of(cls, request: Request) -> _Place:
+    def of(cls, request: Request) -> _ServerAddress:
         return cls(str(request.base_url).rstrip("/"), _publisher(request.url.hostname or ""))
 
     @property
@@ -171,7 +171,7 @@ def _publisher(host: str) -> str:
     return _LOCAL
 
 
-def _resources(service: OrganisationServices, place: _Place) -> Iterator[DiscoverableResource]:
+def _resources(service: OrganisationServices, place: _ServerAddress) -> Iterator[DiscoverableResource]:
     serving = service.registry.installed.serving()
     skills = (skill for skill in offered_skills(service) if skill.skill_id in serving)
     yield _server(place)
@@ -179,7 +179,7 @@ def _resources(service: OrganisationServices, place: _Place) -> Iterator[Discove
     yield from (_skill(skill, serving[skill.skill_id], place) for skill in skills)
 
 
-def _server(place: _Place) -> DiscoverableResource:
+def _server(place: _ServerAddress) -> DiscoverableResource:
     about = "Agent skills as tools, prompts and resources, over the Model Context Protocol."
     card = {
         "name": "skillyard",
@@ -191,7 +191,7 @@ def _server(place: _Place) -> DiscoverableResource:
     return DiscoverableResource(place.entry("server", "mcp", "Skillyard", _SERVER_TYPE, about) | {"data": card})
 
 
-def _agent(agent: Agent, place: _Place) -> DiscoverableResource:
+def _agent(agent: Agent, place: _ServerAddress) -> DiscoverableResource:
     more: dict[str, Any] = {
         "url": f"{place.base}/a2a/{quote(agent.id, safe='')}/.well-known/agent-card.json",
         "updatedAt": _moment(agent.updated_at),
@@ -202,7 +202,7 @@ def _agent(agent: Agent, place: _Place) -> DiscoverableResource:
     return DiscoverableResource(entry | more, agent.created_at, agent.updated_at)
 
 
-def _skill(skill: InstalledSkill, version: SkillVersion, place: _Place) -> DiscoverableResource:
+def _skill(skill: InstalledSkill, version: SkillVersion, place: _ServerAddress) -> DiscoverableResource:
     metadata = {"digest": version.digest, "revision": version.version, "license": skill.license, "author": skill.author}
     more: dict[str, Any] = {
         "url": f"{place.base}/.well-known/agent-skills/{quote(skill.skill_id, safe='')}.zip",
@@ -238,7 +238,7 @@ def _moment(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _found(service: OrganisationServices, place: _Place, query: DiscoveryQuery) -> list[DiscoverableResource]:
+def _found(service: OrganisationServices, place: _ServerAddress, query: DiscoveryQuery) -> list[DiscoverableResource]:
     """What has the values of the filter and fits the words, the best first; everything that has the values without words."""
     found = [resource for resource in _resources(service, place) if _has_values(resource.entry, query.filter)]
     text = (query.text or "").strip()

@@ -21,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 from skillyard.errors import InvalidInput, InvalidSource, RecordNotFound
 from skillyard.packages import Source, resolve
+from skillyard.plain_json import to_plain_json
 from skillyard.registry import InstalledSkill, InstallLog, InstallReport, new_operation_id
 from skillyard.server.authorization import UNRECORDED, require_scope
 from skillyard.server.background.running_work import InstallFailure
@@ -156,8 +157,9 @@ def _upload(archive: Path, version: str, notes: str = "") -> Source:
 
 def _inspection(service: OrganisationServices, source: Source, skills: Sequence[str]) -> bytes:
     """The JSON of what an inspection finds; that of a thousand skills takes too long for the event loop."""
-    shapes = [InspectedSkill.of_inspection(skill) for skill in service.registry.inspect(source, skills=skills)]
-    return Answer[list[InspectedSkill]](data=shapes).model_dump_json().encode()
+    shapes = [InspectedSkill.of(skill).to_dict() for skill in service.registry.inspect(source, skills=skills)]
+    answer = Answer[list[InspectedSkill]].model_validate({"data": to_plain_json(shapes)})
+    return answer.model_dump_json(warnings=False).encode()  # the version in it is plain data already, which pydantic would note
 
 
 @routes.post("/upload-create", status_code=201, responses=WRITE_PROBLEMS | _ACCEPTED, openapi_extra=UPLOAD)

@@ -12,6 +12,7 @@ from skillyard.access import EVERYBODY
 from skillyard.catalog import Inventory
 from skillyard.document import DOCUMENT_LIMIT, parse_document
 from skillyard.errors import FileProblem, InvalidInput, SkillNotFound, VersionNotFound
+from skillyard.interop import ClientCompatibility, check_clients
 from skillyard.paths import read_inside
 from skillyard.prompt import count_tokens
 from skillyard.registry import DependencyTree, EditValue, Powers, SkillVersion, compare_skills
@@ -30,7 +31,6 @@ from skillyard.server.server_state import CurrentState
 from skillyard.server.shapes import Answer, Listed, Meta, RequestBody, listed
 from skillyard.server.shapes.catalog_shapes import ScanReportShape
 from skillyard.server.shapes.installation_shapes import (
-    ClientLoading,
     Definition,
     InstallLogDetail,
     InstallResult,
@@ -288,8 +288,8 @@ def compare(service: CurrentServices, id: str, before: str, after: str) -> Answe
             after=_content(versions[1], folders[1], found.after),
             widened=list(found.widened or ()),
             narrowed=list(found.narrowed or ()),
-            came=None if found.came is None else list(found.came),
-            went=None if found.went is None else list(found.went),
+            added_effects=None if found.added_effects is None else list(found.added_effects),
+            removed_effects=None if found.removed_effects is None else list(found.removed_effects),
         )
     )
 
@@ -350,13 +350,11 @@ def scan(service: CurrentServices, id: str, version: _Version = None) -> Answer[
 
 
 @version_routes.get("/{id}/compatibility", responses=READ_PROBLEMS | WRITE_PROBLEMS)
-def compatibility(service: CurrentServices, id: str, version: _Version = None) -> Answer[list[ClientLoading]]:  # noqa: A002
+def compatibility(service: CurrentServices, id: str, version: _Version = None) -> Answer[list[ClientCompatibility]]:  # noqa: A002
     """Which clients load a version, under which name and description, and why one does not."""
-    from skillyard.interop import check_clients
-
     chosen = _find_version(service, id, version or CURRENT)
     folder = _folder(service, chosen)
-    return Answer(data=[ClientLoading.of(one) for one in check_clients(folder, name=chosen.skill_id)])
+    return Answer(data=list(check_clients(folder, name=chosen.skill_id)))
 
 
 @version_routes.post("/{id}/rollback", responses=WRITE_PROBLEMS, dependencies=[_WRITE])

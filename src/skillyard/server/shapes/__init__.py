@@ -48,6 +48,10 @@ class ResponseShape(BaseModel):
         """The record in this shape."""
         return cls.model_validate(record.to_dict())
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as part of a dataclass that is an answer."""
+        return self.model_dump()
+
 
 class Meta(BaseModel):
     """Where in a list a page is; the first `page` is 1."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
+from fastapi import Query
 from pydantic import BaseModel, Field
 
-from skillyard.catalog import FileType, Permission, Skill, SkillState, Source, Status, Withdrawal
-from skillyard.catalog.skill_files import KeptLink
-from skillyard.document import Diagnostic
-from skillyard.environments import SkillNeeds
+from skillyard.catalog import Skill, SkillState, Source, Status, Withdrawal, withdrawal
 from skillyard.insights import SkillUse
 from skillyard.permissions import Rules
 from skillyard.prompt import count_tokens
@@ -20,34 +19,42 @@ from skillyard.registry import Powers
 from skillyard.scanner import SEVERITIES, Finding, Severity, Skipped, WatchReport
 from skillyard.search import Match
 from skillyard.server.shapes import Answer, Meta, RequestBody, ResponseShape
+from skillyard.skill_detail import SkillDetail
+from skillyard.wire import WireForm, wire
+
+_BESIDE: Final = ("display_name", "version", "kind", "tags", "has_entry", "model_invocable")
 
 
-class ListedSkill(ResponseShape):
+@dataclass(frozen=True, slots=True)
+class ListedSkill(WireForm):
     """One skill of the catalog: the shape of `skillyard list --json`, and what a list of skills shows beside it.
 
-    `asks_first` says that a rule requires an approval before an agent uses it. `description_tokens` are those of its
+    `requires_approval` says that a rule requires an approval before an agent uses it. `description_tokens` are those of its
     description, which a model reads in any case; `instruction_tokens` about those it reads when it loads the skill, by the size
     of SKILL.md.
     """
 
-    id: str
-    name: str
-    description: str
-    source: Source
-    directory: str
-    status: Status
-    reason: str | None
-    state: SkillState
-    diagnostics: list[Diagnostic]
+    skill: Skill = field(metadata=wire(inline=True))
     display_name: str | None
     version: str | None
     kind: str
     tags: list[str]
     has_entry: bool
     model_invocable: bool
-    asks_first: bool
+    requires_approval: bool
     description_tokens: int
     instruction_tokens: int
+
+    @classmethod
+    def of(cls, skill: Skill, rules: Rules) -> Self:
+        """The skill under the rules that hold."""
+        return cls(
+            skill,
+            **{name: getattr(skill, name) for name in _BESIDE},
+            requires_approval=rules.decide(skill) == "ask",
+            description_tokens=count_tokens(skill.description),
+            instruction_tokens=_instruction_tokens(skill),
+        )
 
 
 class SearchMatch(BaseModel):
@@ -62,9 +69,6 @@ class SearchMatch(BaseModel):
     skill: ListedSkill
 
 
-_BESIDE: Final = ("display_name", "version", "kind", "tags", "has_entry", "model_invocable")
-
-
 class Facets(BaseModel):
     """How many skills there are of each source, status and state, and the hundred most frequent tags."""
 
@@ -74,13 +78,6 @@ class Facets(BaseModel):
     tag: dict[str, int]
 
 
-def entry(skill: Skill, rules: Rules) -> ListedSkill:
-    """The skill as an answer, under the rules that hold."""
-    beside: dict[str, object] = {name: getattr(skill, name) for name in _BESIDE}
-    beside |= {"asks_first": rules.decide(skill) == "ask", "description_tokens": count_tokens(skill.description)}
-    return ListedSkill.model_validate(skill.to_dict() | beside | {"instruction_tokens": _instruction_tokens(skill)})
-
-
 def _instruction_tokens(skill: Skill) -> int:
     """About the tokens of a SKILL.md: its bytes / 4. Of a folder that cannot be read 0."""
     return -(-max(0, skill.stamp[1]) // 4)
@@ -88,7 +85,7 @@ def _instruction_tokens(skill: Skill) -> int:
 
 def fit(match: Match, rules: Rules) -> SearchMatch:
     """The match as an answer, under the rules that hold."""
-    return SearchMatch.model_validate({**match.to_dict(), "skill": entry(match.skill, rules)})
+    return SearchMatch.model_validate({**match.to_dict(), "skill": ListedSkill.of(match.skill, rules)})
 
 
 def facets(skills: Iterable[Skill]) -> Facets:
@@ -194,6 +191,17 @@ class CatalogPage(Answer[list[ListedSkill]]):
     meta: CatalogMeta
 
 
+SkillName = Annotated[str, Query(min_length=1, max_length=300, description="an id, a name, or a unique part of a name")]
+SkillsOfScreen = Annotated[list[Annotated[str, Field(min_length=1, max_length=300)]], Query(min_length=1, max_length=50)]
+"""The skills of a request that asks about many: as many as a screen shows."""
+
+
+class SkillReference(RequestBody):
+    """Which skill is meant."""
+
+    skill: str = Field(min_length=1, max_length=300)
+
+
 class SkillStar(ResponseShape):
     """Whether a skill has the caller's star."""
 
@@ -236,70 +244,31 @@ class SavedSearchShape(ResponseShape):
     saved_at: datetime
 
 
-class RootShape(BaseModel):
-    """The folder that a skill was found below."""
+@dataclass(frozen=True, slots=True)
+class DetailedSkill(WireForm, also=("input_schema", "powers", "withdrawal")):
+    """Everything about one skill.
 
-    path: str
-    source: str
-    status: str
-    variable: str | None = None
-    reason: str | None = None
+    `withdrawal` says whether its version should not be used any more, `withdrawn` why and what to do. `links` are what its text
+    tells to fetch and nothing there pins; what was kept at its installation has a `sha256`.
+    """
 
+    listed: ListedSkill = field(metadata=wire(inline=True))
+    detail: SkillDetail = field(metadata=wire(inline=True))
 
-class FileShape(BaseModel):
-    """One file of a skill; `size` in bytes."""
+    @property
+    def input_schema(self) -> Mapping[str, object] | None:
+        """The JSON Schema of what it takes."""
+        return self.detail.input_schema
 
-    name: str
-    type: FileType
-    size: int
+    @property
+    def powers(self) -> Powers | None:
+        """What it may do."""
+        return self.detail.powers
 
-
-class NamesakeShape(BaseModel):
-    """Another skill of the same name."""
-
-    id: str
-    status: Status
-    directory: str
-
-
-class RulingShape(BaseModel):
-    """The decision of the rules for a skill, and the pattern of the one that decides."""
-
-    decision: Permission
-    pattern: str | None
-
-
-class Runnability(BaseModel):
-    """Whether a skill can run, by which script, and one sentence about it."""
-
-    possible: bool
-    entry: str | None
-    story: str
-
-
-class SkillDetailShape(ListedSkill):
-    """Everything about one skill."""
-
-    path: str
-    root: RootShape
-    allowed_tools: list[str]
-    front_matter: dict[str, Any]
-    input_schema: dict[str, Any] | None
-    files: list[FileShape]
-    inventory: dict[str, Any]
-    digest: str
-    namesakes: list[NamesakeShape]
-    permission: RulingShape
-    run: Runnability
-    environment: SkillNeeds
-    powers: Powers | None
-    withdrawal: Withdrawal | None
-    """Whether its version should not be used any more; `withdrawn` says why and what to do."""
-    withdrawn: str | None
-    copy_of: str | None
-    """The installed skill of which this is a copy that was edited in a folder of coding agents."""
-    links: list[KeptLink]
-    """What its text tells to fetch and nothing there pins; what was kept at its installation has a `sha256`."""
+    @property
+    def withdrawal(self) -> Withdrawal | None:
+        """Whether it was deprecated or yanked."""
+        return withdrawal(self.detail.withdrawn) if self.detail.withdrawn else None
 
 
 class ModelText(BaseModel):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from skillyard.catalog import FileType, Inventory
-from skillyard.document import Diagnostic
-from skillyard.packages import FileDifference, FolderDifference
-from skillyard.plain_json import to_plain_json
-from skillyard.registry import InstallRefusal, PowerChange, Powers, SkillInspection
+from skillyard.packages import FileDifference
+from skillyard.registry import InstallRefusal, Powers, SkillInspection
 from skillyard.registry.registry_values import ApprovalState, LogStatus, Operation, PackageState, ResultStatus
 from skillyard.scanner import Effect, Finding
 from skillyard.server.responses import hint_over_http
 from skillyard.server.shapes import ResponseShape
-from skillyard.wire import to_wire
+from skillyard.wire import WireForm, wire
 
 
 class Definition(ResponseShape):
@@ -117,8 +115,9 @@ class VersionContent(BaseModel):
 class VersionComparison(BaseModel):
     """Two versions: every file that is not the same by path, how many are, and what each comes to.
 
-    `widened` has a sentence for each power that the second has and the first has not, `narrowed` one for each that went. `came`
-    and `went` are what only one of the two did when it was watched; None unless both were watched here.
+    `widened` has a sentence for each power that the second has and the first has not, `narrowed` one for each that went.
+    `added_effects` and `removed_effects` are what only the second and only the first did when they were watched; None unless
+    both were watched here.
     """
 
     files: list[FileDifference]
@@ -127,8 +126,8 @@ class VersionComparison(BaseModel):
     after: VersionContent
     widened: list[str]
     narrowed: list[str]
-    came: list[Effect] | None
-    went: list[Effect] | None
+    added_effects: list[Effect] | None
+    removed_effects: list[Effect] | None
 
 
 class InstallResult(ResponseShape):
@@ -238,18 +237,8 @@ InstallEvent = Annotated[InstallProgressed | InstallEnded, Field(discriminator="
 """The `data` of one server-sent event; each has the whole operation as it is."""
 
 
-class ClientLoading(ResponseShape):
-    """What one client makes of a skill; with `problems` it does not load it."""
-
-    client: str
-    loads: bool
-    name: str
-    description: str
-    problems: list[str]
-    notes: list[str]
-
-
-class SkillFileEntry(BaseModel):
+@dataclass(frozen=True, slots=True)
+class SkillFileEntry(WireForm):
     """One file of a skill, its class and its size in bytes."""
 
     path: str
@@ -257,49 +246,27 @@ class SkillFileEntry(BaseModel):
     size: int
 
 
-class InspectedSkill(ResponseShape):
+@dataclass(frozen=True, slots=True)
+class InspectedSkill(WireForm):
     """One skill of a source, as it would be installed; nothing was.
 
     `refusals` would stop it, also findings of the scanner that the operator lets stop it; `unmet` is what this machine lacks.
     When there is a `change`, the install needs its `consent`. `difference` and `powers_before` are about the current version.
     """
 
-    skill_id: str
-    name: str
-    description: str
-    declared_version: str | None
-    digest: str
-    size_bytes: int
-    front_matter: dict[str, Any]
-    skill_md: str
-    files: list[SkillFileEntry]
-    file_inventory: Inventory
-    powers: Powers
-    power_sentences: list[str]
-    diagnostics: list[Diagnostic]
-    refusals: list[InstallRefusal]
-    findings: list[Finding]
-    clients: list[ClientLoading]
-    unmet: list[str]
-    warnings: list[str]
-    signer: str | None
-    unchanged: bool
+    inspection: SkillInspection = field(metadata=wire(inline=True))
+    files: tuple[SkillFileEntry, ...]
+    refusals: tuple[InstallRefusal, ...]
+    findings: tuple[Finding, ...]
     installed: VersionDetail | None
-    powers_before: Powers | None
-    difference: FolderDifference | None
-    change: PowerChange | None
 
     @classmethod
-    def of_inspection(cls, skill: SkillInspection) -> Self:
-        """The inspection as it is sent."""
-        shape: dict[str, Any] = {field.name: getattr(skill, field.name) for field in fields(skill)}
-        shape |= {
-            "files": [{"path": file.name, "type": file.type, "size": file.size} for file in skill.files],
-            "file_inventory": shape.pop("inventory"),
-            "power_sentences": skill.powers.sentences(),
-            "refusals": [
-                {"code": one.code, "message": one.message, "hint": hint_over_http(one.code, one.hint)} for one in skill.refusals
-            ],
-            "unchanged": skill.unchanged,
-        }
-        return cls.model_validate(to_plain_json({name: to_wire(value) for name, value in shape.items()}))
+    def of(cls, inspection: SkillInspection) -> Self:
+        """The inspection, with hints in the terms of a request, and of the current version what may be shown."""
+        return cls(
+            inspection,
+            tuple(SkillFileEntry(file.name, file.type, file.size) for file in inspection.files),
+            tuple(replace(one, hint=hint_over_http(one.code, one.hint)) for one in inspection.refusals),
+            cast("tuple[Finding, ...]", inspection.findings),  # the plain form of findings
+            VersionDetail.of(inspection.installed) if inspection.installed else None,
+        )

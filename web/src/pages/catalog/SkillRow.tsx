@@ -143,7 +143,7 @@ function Marks({ skill, fit }: { skill: Entry; fit: SearchMatch | undefined }) {
       {skill.status !== "ok" && <StateBadge status={skill.status} />}
       {verdict?.withdrawal && <WithdrawalBadge withdrawal={verdict.withdrawal} why={verdict.withdrawn} />}
       {(verdict?.worst === "high" || verdict?.worst === "medium") && <ScanBadge worst={verdict.worst} findings={verdict.findings} />}
-      {skill.asks_first && <AsksBadge />}
+      {skill.requires_approval && <AsksBadge />}
       {serious.length > 0 && (
         <Tooltip label={serious.map(({ rule, message }) => meaning(rule)?.title ?? visible(message)).join(" · ")}>
           <Badge color="yellow" leftSection={<IconAlertTriangle size={13} />}>

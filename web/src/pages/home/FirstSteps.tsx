@@ -25,7 +25,7 @@ export default function FirstSteps() {
   const skills = useInfiniteQuery(catalogQuery({ status: "ok" })).data?.pages[0];
   const count = (skills?.meta.total ?? 0) - (skills?.data.filter(({ source }) => source === "builtin").length ?? 0);
   const ready = models !== undefined && (Boolean(models.usual) || models.providers.some((provider) => provider.ready));
-  const example = skills?.data.find(({ has_entry, asks_first }) => has_entry && !asks_first);
+  const example = skills?.data.find(({ has_entry, requires_approval }) => has_entry && !requires_approval);
   return (
     <Box component="section" aria-labelledby="first-steps">
       <Title order={2} size="h3" id="first-steps">

@@ -74,7 +74,9 @@ function Compared({ id, before, after }: { id: string; before: string; after: st
               <Playground key={`${before} ${after}`} id={`installed:${id}`} before={found.before} after={found.after} />
             </Suspense>
             <Powers before={found.before} after={found.after} widened={found.widened} narrowed={found.narrowed} />
-            {found.came && found.went && <Watched came={found.came} went={found.went} />}
+            {found.added_effects && found.removed_effects && (
+              <Watched added={found.added_effects} removed={found.removed_effects} />
+            )}
             <Box>
               <Title order={3} size="h3" mb="xs">
                 {t.lines}
@@ -274,17 +276,17 @@ function Powers({ before, after, widened, narrowed }: Two & { widened: readonly 
   );
 }
 
-function Watched({ came, went }: { came: readonly Effect[]; went: readonly Effect[] }) {
+function Watched({ added, removed }: { added: readonly Effect[]; removed: readonly Effect[] }) {
   const t = useText(table);
   return (
     <Box>
       <Title order={3} size="h3" mb="xs">
         {t.watched}
       </Title>
-      {came.length + went.length === 0 && <Text size="sm">{t.watchedSame}</Text>}
+      {added.length + removed.length === 0 && <Text size="sm">{t.watchedSame}</Text>}
       {[
-        { title: t.came, effects: came, color: "orange" },
-        { title: t.went, effects: went, color: "gray" },
+        { title: t.came, effects: added, color: "orange" },
+        { title: t.went, effects: removed, color: "gray" },
       ].map(
         ({ title, effects, color }) =>
           effects.length > 0 && (

@@ -133,7 +133,7 @@ function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean;
         <>
           <StateBadge status={skill.status} />
           {skill.withdrawal && <WithdrawalBadge withdrawal={skill.withdrawal} why={skill.withdrawn} />}
-          {skill.asks_first && <AsksBadge />}
+          {skill.requires_approval && <AsksBadge />}
           {skill.status === "ok" && skill.run.possible && skill.environment.items.some(({ state }) => state === "proposed") && (
             <Tooltip label={t.needsGrantsWhy}>
               <BadgeLink color="yellow" to="/skills/$id" params={{ id: skill.id }} search={{ tab: "safety" }} leftSection={<IconPackageOff size={13} />}>
@@ -186,7 +186,7 @@ function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean;
           </bdi>
         </Alert>
       )}
-      {skill.asks_first && <Approval skill={skill} />}
+      {skill.requires_approval && <Approval skill={skill} />}
       {children}
     </Page>
   );

@@ -14,7 +14,7 @@ from skillyard.packages import SIGNATURE_FILE, Origin, SigningKey, Source, pack,
 from skillyard.registry import FetchedTree, ProjectLock, Registry, SourceFetcher, SourceReplacement
 from skillyard.registry.mirror_locations import open_mirror, open_mirror_target
 from skillyard.registry.registry_mirror import RegistryMirror, copy_mirror, import_mirror
-from skillyard.registry.upgrade_checks import source_identity
+from skillyard.registry.source_replacements import source_identity
 
 GOOD, EVIL = Source("git", "https://example.com/good/skills"), Source("git", "https://example.com/evil/skills")
 
