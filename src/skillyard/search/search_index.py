@@ -338,11 +338,11 @@ def _first_words_of_phrases(skill: Skill) -> set[str]:
 
 
 def _table(skills: Sequence[Skill], keys_of: _KeysOf) -> dict[object, tuple[int, ...]]:
-    numbers_of: dict[object, tuple[int, ...]] = {}
+    numbers_of: dict[object, list[int]] = {}
     for number, skill in enumerate(skills):
         for key in keys_of(skill):
-            numbers_of[key] = (*numbers_of.get(key, ()), number)
-    return numbers_of
+            numbers_of.setdefault(key, []).append(number)
+    return {key: tuple(numbers) for key, numbers in numbers_of.items()}
 
 
 def _changed_table(
