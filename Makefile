@@ -69,7 +69,7 @@ demo: $(BIN)/.serving ## the main job in the terminal: find, check, prompt, read
 web: setup ## the page with hot reload, over the API of the example skills
 	@$(BIN)/python scripts/develop.py $(SKILLS)
 
-test: setup system clients ## every test: one process for each processor, and three for what waits
+test: setup system clients ## every test: one process for each processor, and two for what waits
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --no-loadscope-reorder
 
 test-long: setup system clients ## many examples of every property, and the tests marked long

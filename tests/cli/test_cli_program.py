@@ -168,6 +168,12 @@ def test_a_run_imports_nothing_of_events_commands_search_and_keys(examples: Path
     )
 
 
+def test_what_is_known_of_a_skill_is_shown_without_the_rules_of_the_scanner(examples: Path) -> None:
+    loaded = _modules("show", "text-statistics", "--root", str(examples))
+    assert "skillyard.scanner.late_links" in loaded
+    assert "skillyard.scanner.scanner_rules" not in loaded
+
+
 def test_the_process_of_a_command_keeps_numpy_from_starting_threads(skills_root: Path, make_skill: Call) -> None:
     make_skill(skills_root, "plain")
     script = (

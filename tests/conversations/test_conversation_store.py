@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from skillyard.conversations import (
 from skillyard.conversations.conversation import (
     EventPosition,
     EventPositioner,
+    LiveTurn,
     TurnEvent,
     TurnEventKind,
     condense_events,
@@ -134,6 +136,16 @@ def test_a_place_means_the_same_while_a_turn_goes_on_and_when_it_is_over(kinds: 
     told += [found[1] for shape in kept if (found := later.take(parse_event(shape))) is not None]
     assert condense_events(told) == kept
     assert EventPosition.read(str(first.position)) == first.position
+
+
+async def test_a_turn_that_ends_publishes_the_rest_at_once() -> None:
+    published: list[object] = []
+    live = LiveTurn(publish=published.append, gather_s=3_600)
+    await live.show(TurnEvent("text", {"delta": "Once "}))
+    await live.show(TurnEvent("text", {"delta": "upon"}))
+    await asyncio.wait_for(live.settled(), 60)
+    await live.show(TurnEvent("end", {"state": "done", "answer": "Once upon"}))
+    assert published == [[{"event": "text", "delta": "Once upon"}]]
 
 
 def test_stopping_asks_who_works_and_ends_what_waits(records: ConversationStore) -> None:

@@ -86,6 +86,14 @@ async def test_a_flood_leaves_its_end_and_no_more_rows_than_that_needs(records: 
     await asyncio.wait([begun.ended])
 
 
+async def test_a_run_that_has_ended_does_not_wait_for_what_it_printed_to_be_written(
+    records: Records, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records.database, "timing", records.database.timing._replace(gather_s=3_600))
+    run = await asyncio.wait_for(LocalEngine(Executor(), records).run(RunRequest(write("print('{}')"), {})), 60)
+    assert run.ok
+
+
 async def test_another_attempt_goes_on_where_the_one_before_ended(records: Records, write: Write) -> None:
     """The process of the first one was killed: what it told is there, and its end is not."""
     begun = await LocalEngine(Executor(), records).begin(RunRequest(write("import time; time.sleep(60)"), {}))

@@ -29,6 +29,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
@@ -289,6 +290,7 @@ class LiveTurn:
         self._gather_s = gather_s
         self._published = 0
         self._publishing: asyncio.Task[None] | None = None
+        self._settling = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
         self.begun = asyncio.Event()
         self._interrupted = False
@@ -300,7 +302,7 @@ class LiveTurn:
             self.events.append(event)
         if event.kind == "end":
             self.over = True
-        elif self._publish is not None and self._publishing is None:
+        elif self._publish is not None and self._publishing is None and not self._settling.is_set():
             self._publishing = asyncio.create_task(self._publish_new(self._publish))
         async with self._changed:
             self._changed.notify_all()
@@ -322,14 +324,16 @@ class LiveTurn:
 
     async def settled(self) -> None:
         """Stop publishing to other processes, and wait for what is being published."""
-        self._publish = None
+        self._settling.set()
         if self._publishing is not None:
             await asyncio.wait([self._publishing])
 
     async def _publish_new(self, publish: Callable[[list[dict[str, Any]]], object]) -> None:
         """Publish new events to followers in other processes, ten times a second at most."""
-        while self._publish is not None and self._published < len(self.events):
-            await asyncio.sleep(self._gather_s)
+        while not self._settling.is_set() and self._published < len(self.events):
+            with suppress(TimeoutError):  # a turn that ends meanwhile need not wait
+                async with asyncio.timeout(self._gather_s):
+                    await self._settling.wait()
             new, self._published = self.events[self._published :], len(self.events)
             try:
                 await asyncio.to_thread(publish, _join_text_events(new))

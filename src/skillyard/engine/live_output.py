@@ -13,7 +13,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,7 +111,7 @@ class LiveOutputWriter:
         self._pending: list[dict[str, Any]] = []
         self._steps = 0
         self._writing: asyncio.Task[None] | None = None
-        self._ended = False
+        self._closing = asyncio.Event()
         self._rows: list[tuple[int, str, int]] = []  # number, stream and end of what is written down
         self._ends: dict[str, int] | None = None
 
@@ -126,7 +126,7 @@ class LiveOutputWriter:
 
     async def close(self, *, write: bool) -> None:
         """Record nothing more; with `write` what was printed last is written down too."""
-        self._ended = True
+        self._closing.set()
         if self._writing is not None:
             await asyncio.wait([self._writing])
         if write and self._pending:
@@ -148,14 +148,16 @@ class LiveOutputWriter:
 
     def _add(self, body: dict[str, Any]) -> None:
         self._pending.append(body)
-        if self._writing is None and not self._ended:
+        if self._writing is None and not self._closing.is_set():
             self._writing = asyncio.get_running_loop().create_task(self._write_soon())
 
     async def _write_soon(self) -> None:
         """Write after a moment, and again as long as there is more."""
-        while self._database is not None and self._pending and not self._ended:
-            await asyncio.sleep(self._database.timing.gather_s)
-            if not self._ended:
+        while self._database is not None and self._pending and not self._closing.is_set():
+            with suppress(TimeoutError):  # a run that ends meanwhile need not wait
+                async with asyncio.timeout(self._database.timing.gather_s):
+                    await self._closing.wait()
+            if not self._closing.is_set():
                 await asyncio.to_thread(self._write)
         self._writing = None
 

@@ -28,18 +28,18 @@ from skillyard.scanner.finding import (
     at_least_severity,
 )
 from skillyard.scanner.names import BUILT_IN
-from skillyard.scanner.scanner_rules import (
-    RULES,
-    Suppression,
-    accepting_callers,
-    read_suppressions,
-    stopping_severities,
-    to_sarif,
-    watches_installs,
-)
-from skillyard.scanner.skill_scan import scan_skill
 
 if TYPE_CHECKING:
+    from skillyard.scanner.scanner_rules import (
+        RULES,
+        Suppression,
+        accepting_callers,
+        read_suppressions,
+        stopping_severities,
+        to_sarif,
+        watches_installs,
+    )
+    from skillyard.scanner.skill_scan import scan_skill
     from skillyard.scanner.watch import watch_skill
 
 __all__ = [
@@ -70,4 +70,14 @@ __all__ = [
     "watches_installs",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, {"watch": ("watch_skill",)})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "scanner_rules": (
+            "RULES", "Suppression", "accepting_callers", "read_suppressions", "stopping_severities", "to_sarif",
+            "watches_installs",
+        ),
+        "skill_scan": ("scan_skill",),
+        "watch": ("watch_skill",),
+    },
+)  # fmt: skip
