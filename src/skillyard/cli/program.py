@@ -91,7 +91,7 @@ COMMANDS: Final[Mapping[str, CliCommand]] = MappingProxyType(
         "verify": CliCommand("package", GROUPS[1], "verify the content of an archive, or of everything that is installed"),
         "key": CliCommand("package", GROUPS[1], "your signing keys: create one, list them"),
         "sign": CliCommand("package", GROUPS[1], "sign a skill's folder, so that others can tell that it is yours"),
-        "push": CliCommand("package", GROUPS[1], "push a skill to an OCI registry, with a reproducible digest"),
+        "push": CliCommand("mirror", GROUPS[1], "push a skill to an OCI registry, with a reproducible digest"),
         "eval": CliCommand(
             "search",
             GROUPS[1],

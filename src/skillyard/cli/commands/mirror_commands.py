@@ -1,8 +1,9 @@
-"""`skillyard mirror`: copy installed skills to another registry, online or offline."""
+"""`skillyard mirror`: copy installed skills to another registry, online or offline; `push`: one skill to an OCI registry."""
 
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from skillyard.cli.install_support import (
     replacement_acceptance,
 )
 from skillyard.cli.screen import FAILURE, OK, counted
-from skillyard.errors import InvalidInput
+from skillyard.errors import InvalidInput, NoSkillInside
 
 if TYPE_CHECKING:
     from skillyard.cli.screen import Screen
@@ -239,3 +240,48 @@ def _open(source: str, catalog: Catalog) -> MirrorSource:
 def _address(text: str) -> str:
     """The address as it is kept: of a folder its full path."""
     return text if "://" in text else str(Path(text).expanduser().absolute())
+
+
+def add_push_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `push`."""
+    parser.add_argument("skill", metavar="SKILL", help="the folder of one skill, or the name of an installed one")
+    parser.add_argument(
+        "target", metavar="TARGET", help="oci://HOST/REPOSITORY[:TAG] (default: the skill's version, else latest)"
+    )
+    parser.add_argument("--force", action="store_true", help="move the tag when it names something else")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be pushed")
+
+
+def push_command(arguments: argparse.Namespace) -> int:
+    """Push it and report its digests."""
+    from skillyard.library import Catalog
+    from skillyard.registry import Registry
+    from skillyard.registry.oci_artifacts import push_skill
+
+    screen: Screen = arguments.screen
+    catalog = Catalog.discover(roots=(), cwd=arguments.project, cache=False)
+    folder, origin = Path(arguments.skill), ""
+    if not folder.is_dir():
+        folder, origin = _installed_skill(Registry.of(catalog), arguments.skill)
+    private = catalog.configuration.private_hosts
+    pushed = push_skill(
+        folder, arguments.target, origin=origin, force=arguments.force, dry_run=arguments.dry_run, allow_private=private
+    )
+    if screen.as_json:
+        screen.data(pushed.to_dict())
+        return OK
+    verb = "would push" if arguments.dry_run else "pushed"
+    screen.line(f"{pushed.reference} is this already" if pushed.same else f"{verb} {pushed.reference}", style="ok")
+    screen.line(f"digest of the artifact: {pushed.digest}")
+    screen.line(f"digest of the skill: {pushed.content_digest}")
+    return OK
+
+
+def _installed_skill(registry: Registry, name: str) -> tuple[Path, str]:
+    """The folder of the current version of an installed skill, and the address that it came from."""
+    with closing(registry):
+        version = registry.installed.serving().get(name)
+        if version is None:
+            raise NoSkillInside(f"{name!r} is neither a folder nor an installed skill", hint="`skillyard versions` lists them")
+        address = str(version.origin.get("address", ""))
+        return registry.storage.versions.path(name, version.version), address if "://" in address else ""
