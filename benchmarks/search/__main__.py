@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _SKILLYARD = _HERE.parents[1] / "src" / "skillyard"
 _READ = (_HERE / "collection.py", _HERE / "sets.py", _SKILLYARD / "document")
-_RANKED = (_SKILLYARD / "search", _SKILLYARD / "text.py", _HERE / "examples.py")
+_NUMBERS = ("pages", "postings", "ranker", "scoring", "search_index", "tokenizer", "words")
+_RANKED = (*(_SKILLYARD / "search" / f"{name}.py" for name in _NUMBERS), _SKILLYARD / "text.py", _HERE / "examples.py")
 _LEARNED = (_HERE / "train.py", _HERE / "judgement.py")
 _ASKED = (_HERE / "methods.py", _HERE / "tables.py")
+_SEARCHED = (_SKILLYARD / "search", _HERE / "searched.py")
 
 
 def main() -> int:
@@ -53,28 +55,26 @@ def main() -> int:
         print(LAYOUT)
         return 1
     every, sets, kept = _sets(places, arguments.keep, arguments.skills)
-    folds = _folds(sets, kept, arguments.out) if sets.natural and installed(["lightgbm"]) else {}
+    learned = kept.after(*_RANKED).after(*_LEARNED)
+    folds = _folds(sets, learned, arguments.out) if sets.natural and installed(["lightgbm"]) else {}
     print(f"\n{report.counted(sets, every)}; hits at rank 1/5/10 in %, [95 % interval of the first]", flush=True)
-    report.by_kind(sets, folds, *_asking(kept))
+    report.by_kind(sets, folds, kept.after(*_ASKED), learned.after(*_ASKED, *_SEARCHED))
     if folds:
         report.by_collection(folds)
         report.by_size(sets, folds)
     if places.things:
         print(f"\nshort and misspelled names: {names.report(read_collection([str(places.things)])[0])}", flush=True)
     if sets.natural:
-        wins = kept.after(*_RANKED, _HERE / "stuffing.py").get("stuffed", lambda: stuffing.wins(sets.entries, sets.natural))
+        searching = kept.after(*_RANKED, *_SEARCHED, _HERE / "stuffing.py")
+        wins = searching.get("stuffed", lambda: stuffing.wins(sets.entries, sets.natural))
         print(f"\nfirst of 200 natural requests, when stuffed with words: {wins}", flush=True)
     if len(sets.entries) < len(every.entries):
-        report.among_all(every, folds, *_asking(kept), "all")
+        report.among_all(every, folds, kept.after(*_ASKED), learned, learned.after(*_ASKED, *_SEARCHED), "all")
     if arguments.also:
         others, _, kept = _sets(find_places(arguments.also), arguments.keep, None)
-        report.among_all(others, folds, *_asking(kept), "also")
+        learned = learned.beside(kept)
+        report.among_all(others, folds, kept.after(*_ASKED), learned, learned.after(*_ASKED, *_SEARCHED), "also")
     return 0
-
-
-def _asking(kept: Kept) -> tuple[Kept, Kept]:
-    """What is kept of the answers of other methods, and of ours."""
-    return kept.after(*_ASKED), kept.after(*_ASKED, *_RANKED, *_LEARNED)
 
 
 def _packages() -> list[str]:
@@ -98,12 +98,10 @@ def _sets(places: Places, keep: Path | None, skills: int | None) -> tuple[Sets, 
     return every, kept.get("sets", lambda: make_sets(places, pool(), skills=skills)) if few else every, kept
 
 
-def _folds(sets: Sets, kept: Kept, out: Path | None) -> dict[str, Fold]:
+def _folds(sets: Sets, learned: Kept, out: Path | None) -> dict[str, Fold]:
     """What trees make of the requests that they did not see; those of everything are written to `out`."""
     from benchmarks.search import train
 
-    numbers = kept.after(*_RANKED)
-    learned = numbers.after(*_LEARNED)
     examples = cache(lambda: learned.get("examples", lambda: train.all_examples(sets)))
     folds = train.left_out(sets, examples, learned)
     if out is not None:

@@ -30,6 +30,10 @@ class Kept:
         files = sorted(file for one in code for file in (one.rglob("*.py") if one.is_dir() else [one]))
         return Kept(self._folder, self._mark, [hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
+    def beside(self, other: Kept) -> Kept:
+        """The results that were made from what both were made from."""
+        return Kept(self._folder, self._mark, other._mark)
+
     def get(self, name: str, make: Callable[[], Result]) -> Result:
         """The result of that name, made now if it is not kept."""
         if self._folder is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.search import judgement
@@ -21,14 +20,13 @@ if TYPE_CHECKING:
 OURS = "skillyard"
 _LARGE = ("natural", "tasks, long", "tasks, short")  # what is asked among all skills
 _NO_CANDIDATE = 999
-_SEARCHED = Path(__file__).with_name("searched.py")
 
 
 class Mine(NamedTuple):
-    """By kind the ranks by trees that left the collection out, with those of the first step alone; and of whole searches."""
+    """What is found with collections left out: by whole searches; by kind the ranks by trees alone and by the first step."""
 
+    searched: Asked
     ordered: dict[str, tuple[list[int], list[int]]]
-    searched: dict[str, list[int]]
 
 
 def counted(sets: Sets, every: Sets, kinds: Sequence[str] = KINDS) -> str:
@@ -44,8 +42,8 @@ def by_kind(sets: Sets, folds: Mapping[str, Fold], kept: Kept, ours: Kept) -> No
     some = [one for fold in folds.values() for one in fold.ranked]
     kinds = {kind: len(many) for kind, many in sets.by_kind().items()}
     mine = {kind: _padded([one for one in some if one.kind == kind], count) for kind, count in kinds.items()}
-    whole = ours.after(_SEARCHED).get("kinds searched", partial(searched, sets, KINDS, folds)) if folds else {}
-    _rows(sets, KINDS, Mine(mine, whole) if folds else None, kept, ours, "kinds", timed=False)
+    whole = ours.get("kinds searched", partial(searched, sets, KINDS, folds)) if folds else None
+    _rows(sets, KINDS, Mine(whole, mine) if whole else None, kept, ours, "kinds", timed=False)
 
 
 def by_collection(folds: Mapping[str, Fold]) -> None:
@@ -69,15 +67,15 @@ def by_size(sets: Sets, folds: Mapping[str, Fold]) -> None:
     judgement.report(said, {kind: f"{sizes[kind]:,}" for kind in judgement.KINDS})
 
 
-def among_all(sets: Sets, folds: Mapping[str, Fold], kept: Kept, ours: Kept, name: str) -> None:
+def among_all(sets: Sets, folds: Mapping[str, Fold], kept: Kept, learned: Kept, ours: Kept, name: str) -> None:
     """Natural requests and tasks among all these skills, with the processor time of a request and of an index."""
     many = {kind: sets.by_kind()[kind] for kind in _LARGE if sets.by_kind()[kind]}
     print(f"\n{counted(sets, sets, list(many))}\n\n{head('', *many, 'ms a request', 'index, s')}", flush=True)
     mine = None
     if folds:
-        asked = ours.get(f"{name} left out", partial(_asked_in, sets, list(many), folds))
-        whole = ours.after(_SEARCHED).get(f"{name} searched", partial(searched, sets, list(many), folds))
-        mine = Mine({kind: _padded(asked[kind], len(many[kind])) for kind in many}, whole)
+        asked = learned.get(f"{name} left out", partial(_asked_in, sets, list(many), folds))
+        whole = ours.get(f"{name} searched", partial(searched, sets, list(many), folds))
+        mine = Mine(whole, {kind: _padded(asked[kind], len(many[kind])) for kind in many})
     _rows(sets, list(many), mine, kept, ours, name, timed=True)
 
 
@@ -93,30 +91,26 @@ def _rows(
     kept: Kept, ours: Kept, name: str, *, timed: bool,
 ) -> None:  # fmt: skip
     """One line for each method, and how far ours is ahead of the best other one; by shipped trees where nothing is `mine`."""
-    asked: dict[str, Asked] = {}
+    asked = {OURS: mine.searched} if mine else {}
     for title, (method, needs) in METHODS.items():
-        if not installed(needs) or (title == OURS and mine and not timed):
-            continue
-        keeping = ours if title == OURS else kept
-        asked[title] = keeping.get(f"{name} {title}", partial(ask, method, sets, kinds))
-    first = {kind: one for kind, (one, _) in mine.ordered.items()} if mine else asked[OURS].ranks
-    others = [one.ranks for title, one in asked.items() if title != OURS]
+        if installed(needs) and title not in asked:
+            keeping = ours if title == OURS else kept
+            asked[title] = keeping.get(f"{name} {title}", partial(ask, method, sets, kinds))
     blank = " | |" if timed else ""
-    if mine:
-        print(f"| **{OURS}**, collections left out | {_cells(first)} |{asked[OURS].times if timed else ''}")
-        print(f"| whole searches of it | {_cells(mine.searched)} |{blank}")
-        print(f"| its first step alone | {_cells({kind: one for kind, (_, one) in mine.ordered.items()})} |{blank}")
-        among = " | ".join(f"{share(one, _NO_CANDIDATE):.1f}" if one else "" for one in first.values())
-        print(f"| among its candidates | {among} |{blank}")
-        asked.pop(OURS, None)
     for title, one in asked.items():
-        written = f"**{OURS}**, trees that are shipped" if title == OURS else title
+        written = f"**{OURS}**, {'collections left out' if mine else 'trees that are shipped'}" if title == OURS else title
         print(f"| {written} | {_cells(one.ranks)} |{one.times if timed else ''}")
+        if mine and title == OURS:
+            for part, at in (("the order of its trees", 0), ("its first step", 1)):
+                print(f"| {part} alone | {_cells({kind: both[at] for kind, both in mine.ordered.items()})} |{blank}")
+            among = " | ".join(f"{share(ranks, _NO_CANDIDATE):.1f}" if ranks else "" for ranks, _ in mine.ordered.values())
+            print(f"| among its candidates | {among} |{blank}")
     ahead = []
     for kind in kinds:
-        best = [max((share(one[kind], depth) for one in others), default=0.0) for depth in DEPTHS]
-        points = [f"{share(first[kind], depth) - one:+.1f}" for depth, one in zip(DEPTHS, best, strict=True)]
-        ahead.append("/".join(points) if first[kind] else "")
+        others = [one.ranks[kind] for title, one in asked.items() if title != OURS]
+        best = [max((share(ranks, depth) for ranks in others), default=0.0) for depth in DEPTHS]
+        points = [f"{share(asked[OURS].ranks[kind], depth) - one:+.1f}" for depth, one in zip(DEPTHS, best, strict=True)]
+        ahead.append("/".join(points) if sets.by_kind()[kind] else "")
     print(f"| ahead of the best other, points | {' | '.join(ahead)} |{blank}", flush=True)
 
 

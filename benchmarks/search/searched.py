@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.search.methods import ours
-from benchmarks.search.sets import CHANGED, Sets
+from benchmarks.search.collection import Entry
+from benchmarks.search.methods import Search, ours
+from benchmarks.search.sets import Sets
+from benchmarks.search.tables import Asked, ask
 from skillyard.search import ranker
 
 if TYPE_CHECKING:
@@ -40,16 +42,18 @@ def ranked_by(trees: Mapping[str, ranker.Ranker], collection: str) -> Iterator[N
         ranker.ranker = shipped  # type: ignore[assignment]
 
 
-def searched(sets: Sets, kinds: Sequence[str], folds: Mapping[str, Fold]) -> dict[str, list[int]]:
-    """By kind the rank of the first right skill of each request in what a search gives, 99 when it is not among ten."""
-    trees, result = trees_of(folds), {}
-    search = ours(sets.entries)
-    in_changed = ours(sets.changed) if not set(kinds).isdisjoint(CHANGED) else search
-    for kind in kinds:
-        ranks: list[int] = []
-        for request in sets.by_kind()[kind]:
-            with ranked_by(trees, request.collection):
-                found = (in_changed if kind in CHANGED else search)(request.text)
-            ranks.append(next((at for at, number in enumerate(found) if number in request.right), 99))
-        result[kind] = ranks
-    return result
+def searched(sets: Sets, kinds: Sequence[str], folds: Mapping[str, Fold]) -> Asked:
+    """What whole searches find, each by the trees that left the collection of its request out."""
+    trees = trees_of(folds)
+
+    def asked_by(entries: Sequence[Entry]) -> Search:
+        search = ours(entries)
+
+        def find(text: str) -> list[int]:
+            with ranked_by(trees, collection_of[text]):
+                return search(text)
+
+        return find
+
+    collection_of = {request.text: request.collection for kind in kinds for request in sets.by_kind()[kind]}
+    return ask(asked_by, sets, kinds)
