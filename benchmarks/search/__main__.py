@@ -58,7 +58,8 @@ def main() -> int:
     learned = kept.after(*_RANKED).after(*_LEARNED)
     folds = _folds(sets, learned, arguments.out) if sets.natural and installed(["lightgbm"]) else {}
     print(f"\n{report.counted(sets, every)}; hits at rank 1/5/10 in %, [95 % interval of the first]", flush=True)
-    report.by_kind(sets, folds, kept.after(*_ASKED), learned.after(*_ASKED, *_SEARCHED))
+    asked, searched = kept.after(*_ASKED), learned.after(*_ASKED, *_SEARCHED)
+    report.by_kind(sets, folds, asked, searched)
     if folds:
         report.by_collection(folds)
         report.by_size(sets, folds)
@@ -68,12 +69,11 @@ def main() -> int:
         searching = kept.after(*_RANKED, *_SEARCHED, _HERE / "stuffing.py")
         wins = searching.get("stuffed", lambda: stuffing.wins(sets.entries, sets.natural))
         print(f"\nfirst of 200 natural requests, when stuffed with words: {wins}", flush=True)
-    if len(sets.entries) < len(every.entries):
-        report.among_all(every, folds, kept.after(*_ASKED), learned, learned.after(*_ASKED, *_SEARCHED), "all")
     if arguments.also:
-        others, _, kept = _sets(find_places(arguments.also), arguments.keep, None)
-        learned = learned.beside(kept)
-        report.among_all(others, folds, kept.after(*_ASKED), learned, learned.after(*_ASKED, *_SEARCHED), "also")
+        others, _, of_others = _sets(find_places(arguments.also), arguments.keep, None)
+        report.among_all(others, folds, of_others.after(*_ASKED), learned.beside(of_others), searched.beside(of_others), "also")
+    if len(sets.entries) < len(every.entries):
+        report.among_all(every, folds, asked, learned, searched, "all")
     return 0
 
 
