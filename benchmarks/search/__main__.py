@@ -1,28 +1,41 @@
-"""Every table of docs/search-measurements.md, from collections of your own; nothing is downloaded.
+"""Every table about the order of search in docs/, from collections of your own; nothing is downloaded.
 
-    python -m benchmarks.search COLLECTIONS [--skills 12000] [--out FILE]
+    python -m benchmarks.search COLLECTIONS [--also FOLDER] [--skills 12000] [--keep FOLDER] [--out FILE]
 
 First it says what is missing and not measured. With lightgbm installed every request is ranked by trees that saw neither its
 collection nor a skill of the same name; without it by the trees that are shipped, which were learned from public collections.
-`--out` writes trees of everything that was read.
+Each table of methods has every one that is installed. With `--keep` a run that was stopped goes on where it was, and a second
+one takes what is kept. `--also` is another folder of collections, whose natural requests are asked among its own skills, by
+the same trees. `--out` writes trees of everything in COLLECTIONS.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from benchmarks.search import names, stuffing
+import numpy as np
+
+from benchmarks.search import judgement, names, report, stuffing
 from benchmarks.search.collection import read_collection
-from benchmarks.search.examples import index_of
+from benchmarks.search.kept import Kept, state_of
 from benchmarks.search.methods import METHODS, installed
-from benchmarks.search.sets import CHANGED, KINDS, LAYOUT, Sets, find_places, make_sets, read_pool
-from benchmarks.search.tables import asked, cell
+from benchmarks.search.sets import LAYOUT, Places, Sets, find_places, make_sets, read_pool
 
-_POOL = ("skillyard", "BM25 name + description", "SQLite FTS5 name + description", "BM25 with fields")
+if TYPE_CHECKING:
+    from benchmarks.search.train import Fold
+
+_HERE = Path(__file__).parent
+_SKILLYARD = _HERE.parents[1] / "src" / "skillyard"
+_READ = (_HERE / "collection.py", _HERE / "sets.py", _SKILLYARD / "document")
+_NUMBERS = ("pages", "postings", "ranker", "scoring", "search_index", "tokenizer", "words")
+_RANKED = (*(_SKILLYARD / "search" / f"{name}.py" for name in _NUMBERS), _SKILLYARD / "text.py", _HERE / "examples.py")
+_LEARNED = (_HERE / "train.py", _HERE / "judgement.py")
+_ASKED = (_HERE / "methods.py", _HERE / "tables.py")
+_SEARCHED = (_SKILLYARD / "search", _HERE / "searched.py")
 
 
 def main() -> int:
@@ -30,7 +43,9 @@ def main() -> int:
         prog="benchmarks.search", description=f"{__doc__}{LAYOUT}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("collections", nargs="?", default="", metavar="COLLECTIONS", help="a folder of collections")
+    parser.add_argument("--also", type=Path, metavar="FOLDER", help="another folder of collections, asked by the same trees")
     parser.add_argument("--skills", type=int, default=12_000, help="skills of the main table (default: %(default)s)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep what each step gives here, and use what is kept")
     parser.add_argument("--out", type=Path, help="write trees of everything to this file")
     arguments = parser.parse_args()
     places = find_places(Path(arguments.collections or "no collections are named"))
@@ -39,28 +54,26 @@ def main() -> int:
     if not places.folders:
         print(LAYOUT)
         return 1
-    pool = read_pool(places)
-    sets = make_sets(places, pool, skills=arguments.skills)
-    counted = ", ".join(f"{len(requests)} {kind}" for kind, requests in sets.by_kind().items())
-    print(f"\n{len(sets.entries)} of {len(pool[0])} skills; requests: {counted}; hit@1/5/10 in %, [95 % interval of hit@1]\n")
-    if sets.natural and installed(["lightgbm"]):
-        from benchmarks.search import train
-
-        models = train.run(sets, arguments.out)
-    else:
-        models = {}
-        print(f"| | {' | '.join(KINDS)} |\n|{'---|' * (len(KINDS) + 1)}", flush=True)
-    for name in METHODS:
-        if installed(METHODS[name][1]):
-            print(row("skillyard, trees that are shipped" if name == "skillyard" else name, name, sets), flush=True)
+    every, sets, kept = _sets(places, arguments.keep, arguments.skills)
+    learned = kept.after(*_RANKED).after(*_LEARNED)
+    folds = _folds(sets, learned, arguments.out) if sets.natural and installed(["lightgbm"]) else {}
+    print(f"\n{report.counted(sets, every)}; hits at rank 1/5/10 in %, [95 % interval of the first]", flush=True)
+    asked, searched = kept.after(*_ASKED), learned.after(*_ASKED, *_SEARCHED)
+    report.by_kind(sets, folds, asked, searched)
+    if folds:
+        report.by_collection(folds)
+        report.by_size(sets, folds)
     if places.things:
         print(f"\nshort and misspelled names: {names.report(read_collection([str(places.things)])[0])}", flush=True)
     if sets.natural:
-        print(
-            f"\nfirst of 200 natural requests, when stuffed with words: {stuffing.wins(sets.entries, sets.natural)}", flush=True
-        )
-    if len(sets.entries) < len(pool[0]):
-        whole(make_sets(places, pool, skills=None), models)
+        searching = kept.after(*_RANKED, *_SEARCHED, _HERE / "stuffing.py")
+        wins = searching.get("stuffed", lambda: stuffing.wins(sets.entries, sets.natural))
+        print(f"\nfirst of 200 natural requests, when stuffed with words: {wins}", flush=True)
+    if arguments.also:
+        others, _, of_others = _sets(find_places(arguments.also), arguments.keep, None)
+        report.among_all(others, folds, of_others.after(*_ASKED), learned.beside(of_others), searched.beside(of_others), "also")
+    if len(sets.entries) < len(every.entries):
+        report.among_all(every, folds, asked, learned, searched, "all")
     return 0
 
 
@@ -75,49 +88,27 @@ def _packages() -> list[str]:
     ]
 
 
-def row(title: str, name: str, sets: Sets) -> str:
-    """One line of the main table: a method by kind of request."""
-    method, by_kind = METHODS[name][0], sets.by_kind()
-    search = method(sets.entries)
-    by_changed = method(sets.changed) if any(by_kind[kind] for kind in CHANGED) else search
-    cells = [cell(asked(by_changed if kind in CHANGED else search, many)[0]) for kind, many in by_kind.items()]
-    return f"| {title} | {' | '.join(cells)} |"
+def _sets(places: Places, keep: Path | None, skills: int | None) -> tuple[Sets, Sets, Kept]:
+    """The requests among all skills, and among so many of them, with what is kept of these skills."""
+    state = state_of(places.folders, (places.natural, places.queries)) if keep else ""
+    kept = Kept(keep, state, str(places.top), skills).after(*_READ)
+    pool = cache(lambda: read_pool(places))
+    every = kept.get("every", lambda: make_sets(places, pool(), skills=None))
+    few = skills and skills < len(every.entries)
+    return every, kept.get("sets", lambda: make_sets(places, pool(), skills=skills)) if few else every, kept
 
 
-def whole(sets: Sets, models: dict[str, Any]) -> None:
-    """Print what natural requests and tasks find among all skills, with the processor time of a request, and the index."""
-    kinds = {kind: many for kind, many in sets.by_kind().items() if many and kind in ("natural", "tasks, long", "tasks, short")}
-    print(f"\n| {len(sets.entries)} skills | {' | '.join(kinds)} | ms per request | index, s | index, MB |")
-    print("|---" * (len(kinds) + 4) + "|")
-    if models:
-        from benchmarks.search import train
+def _folds(sets: Sets, learned: Kept, out: Path | None) -> dict[str, Fold]:
+    """What trees make of the requests that they did not see; those of everything are written to `out`."""
+    from benchmarks.search import train
 
-        train.among_all(index_of(sets.entries), kinds, models)
-    for name in _POOL:
-        method, needs = METHODS[name]
-        if not installed(needs):
-            continue
-        began, cells, took = _processor_s(), [], []
-        search = method(sets.entries)
-        index_s = _processor_s() - began
-        for many in kinds.values():
-            ranks, seconds = asked(search, many)
-            cells.append(cell(ranks))
-            took += seconds
-        size = f"{_index_mb(sets):.0f}" if name == "skillyard" else ""
-        title = "skillyard, trees that are shipped" if name == "skillyard" else name
-        print(f"| {title} | {' | '.join(cells)} | {1000 * sum(took) / len(took):.1f} | {index_s:.0f} | {size} |", flush=True)
-
-
-def _index_mb(sets: Sets) -> float:
-    segments = index_of(sets.entries).segments
-    return float(sum(array.nbytes for one in segments for array in one.postings) / 1e6)
-
-
-def _processor_s() -> float:
-    """Seconds of this process and of those it has waited for."""
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(used.ru_utime + used.ru_stime for used in both)
+    examples = cache(lambda: learned.get("examples", lambda: train.all_examples(sets)))
+    folds = train.left_out(sets, examples, learned)
+    if out is not None:
+        said = [one for fold in folds.values() for one in fold.said]
+        curves = judgement.confidence_curve(said), judgement.fitting_curve(said)
+        np.savez_compressed(out, **train.arrays_of(train.fit(examples()[0]), *curves))
+    return folds
 
 
 if __name__ == "__main__":

@@ -5,17 +5,17 @@ Every request is asked twice in each catalog, with its right skills and without 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from benchmarks.search.examples import Example
+from benchmarks.search.tables import head
 from skillyard.search.ranker import FEATURES, answer_clues, clues
 
-KINDS: Final = {"tiny": "20", "small": "473", "middle": "1,500", "natural": "all"}
+KINDS: Final = ("natural", "middle", "small", "tiny")
 """The catalogs that natural requests are asked in, by their size."""
 BANDS: Final = (0, 0.15, 0.3, 0.5, 0.7, 0.85, 1.01)
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -72,10 +72,10 @@ def _logistic(rows: Any, truth: Any, weights: Any) -> Any:
     return found
 
 
-def report(every: Sequence[Judged]) -> None:
-    """Print both tables; each request is judged by curves fitted without its collection."""
-    said: dict[str, list[tuple[float, bool, float]]] = defaultdict(list)
-    fits: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+def report(every: Sequence[Judged], sizes: Mapping[str, str]) -> None:
+    """Print both tables; each request is judged by curves fitted without its collection. `sizes` are those of the catalogs."""
+    said: dict[str, list[tuple[float, bool, float]]] = {kind: [] for kind in sizes}
+    fits: dict[str, list[tuple[float, bool]]] = {kind: [] for kind in sizes}
     for fold in sorted({one.fold for one in every}):
         rest = [one for one in every if one.fold != fold]
         confidence, fitting = confidence_curve(rest), fitting_curve(rest)
@@ -83,18 +83,17 @@ def report(every: Sequence[Judged]) -> None:
             if one.fold == fold and one.kind in KINDS:
                 said[one.kind].append((_chance(one.rows[0], confidence), bool(one.right[0]), _weight(one)))
                 fits[one.kind].append((_chance(one.answer, fitting), one.has))
-    _print_reliability(said)
-    _print_nothing_fits(fits)
+    _print_reliability(said, sizes)
+    _print_nothing_fits(fits, sizes)
 
 
 def _chance(row: Any, weights: Any) -> float:
     return float(1 / (1 + np.exp(-(row @ weights[1:] + weights[0]))))
 
 
-def _print_reliability(said: dict[str, list[tuple[float, bool, float]]]) -> None:
+def _print_reliability(said: dict[str, list[tuple[float, bool, float]]], sizes: Mapping[str, str]) -> None:
     """By what the best match said: how often, the mean, and the share that was right, without the right skill for a third."""
-    titles = [f"{KINDS[kind]} skills: requests, said, right" for kind in said]
-    print(f"\n| said | {' | '.join(titles)} |\n|{'---|' * (len(said) + 1)}")
+    print(f"\n{head('confidence', *_titles(sizes, 'requests, mean confidence, share right'))}")
     errors = dict.fromkeys(said, 0.0)
     for low, high in pairwise(BANDS):
         cells = []
@@ -103,13 +102,14 @@ def _print_reliability(said: dict[str, list[tuple[float, bool, float]]]) -> None
             chance, right = np.average(inside[:, :2], axis=0, weights=inside[:, 2])
             cells.append(f"{inside[:, 2].sum():.0f}, {chance:.2f}, {right:.2f}")
             errors[kind] += abs(chance - right) * inside[:, 2].sum() / sum(weight for *_, weight in every)
-        print(f"| {low}–{min(high, 1):g} | {' | '.join(cells)} |")
+        title = f"{low}–{high}" if low > 0 and high < 1 else f"above {low}" if low else f"below {high}"
+        print(f"| {title} | {' | '.join(cells)} |")
     print(f"| mean error, points | {' | '.join(f'{100 * error:.1f}' for error in errors.values())} |", flush=True)
 
 
-def _print_nothing_fits(fits: dict[str, list[tuple[float, bool]]]) -> None:
+def _print_nothing_fits(fits: dict[str, list[tuple[float, bool]]], sizes: Mapping[str, str]) -> None:
     """By threshold: the share of requests told that none may fit, without and with the right skill there."""
-    print(f"\n| below | {' | '.join(f'{KINDS[kind]} skills: without, with' for kind in fits)} |\n|{'---|' * (len(fits) + 1)}")
+    print(f"\n{head('below', *_titles(sizes, 'without, with'))}")
     for threshold in THRESHOLDS:
         cells = []
         for pairs in fits.values():
@@ -117,6 +117,11 @@ def _print_nothing_fits(fits: dict[str, list[tuple[float, bool]]]) -> None:
             cells.append(f"{shares[0]:.0f}, {shares[1]:.0f}")
         print(f"| {threshold} | {' | '.join(cells)} |")
     print(f"| area under the curve | {' | '.join(f'{_area(pairs):.3f}' for pairs in fits.values())} |", flush=True)
+
+
+def _titles(sizes: Mapping[str, str], meaning: str) -> list[str]:
+    """The size of each catalog; the first title says what the cells are."""
+    return [f"{size} skills" + (f": {meaning}" if at == 0 else "") for at, size in enumerate(sizes.values())]
 
 
 def _area(pairs: Sequence[tuple[float, bool]]) -> float:

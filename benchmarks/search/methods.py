@@ -25,21 +25,16 @@ def ours(entries: Sequence[Entry]) -> Search:
     return lambda text: [int(match.skill.id) for match in search_skills(index, text, min_confidence=0)]
 
 
-def _bm25(entries: Sequence[Entry], fields: Sequence[tuple[Callable[[Entry], str], float]], *, counted: bool = False) -> Search:
+Fields = Sequence[tuple[Callable[[Entry], str], float]]
+
+
+def _bm25(entries: Sequence[Entry], fields: Fields, *, counted: bool = False) -> Search:
     import bm25s
     import numpy as np
     import Stemmer
 
     stemmer = Stemmer.Stemmer("english")
-
-    def tokenize(texts: list[str]) -> Any:
-        return bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)
-
-    indexes = []
-    for text, weight in fields:
-        index = bm25s.BM25(k1=1.2, b=0.75)
-        index.index(tokenize([text(entry) or "." for entry in entries]), show_progress=False)
-        indexes.append((index, weight))
+    indexes = _bm25_indexes(entries, fields)
 
     def search(text: str) -> list[int]:
         asked = bm25s.tokenize([text], stopwords="en", stemmer=stemmer, show_progress=False, return_ids=False)[0]
@@ -55,7 +50,29 @@ def _bm25(entries: Sequence[Entry], fields: Sequence[tuple[Callable[[Entry], str
     return search
 
 
-_FIELDS: Sequence[tuple[Callable[[Entry], str], float]] = (
+_last: list[tuple[Sequence[Entry], Fields, Any]] = []
+
+
+def _bm25_indexes(entries: Sequence[Entry], fields: Fields) -> Any:
+    """An index of each field, with its weight; the last ones are kept, since two methods ask the same."""
+    import bm25s
+    import Stemmer
+
+    if _last and _last[0][0] is entries and _last[0][1] is fields:
+        return _last[0][2]
+    indexes = []
+    for text, weight in fields:
+        words = bm25s.tokenize(
+            [text(entry) or "." for entry in entries], stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False
+        )
+        index = bm25s.BM25(k1=1.2, b=0.75)
+        index.index(words, show_progress=False)
+        indexes.append((index, weight))
+    _last[:] = [(entries, fields, indexes)]
+    return indexes
+
+
+_FIELDS: Fields = (
     (lambda entry: entry.name, 0.5), (lambda entry: entry.description, 1), (lambda entry: entry.body[:BODY], 1)
 )  # fmt: skip
 

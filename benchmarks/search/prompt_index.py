@@ -12,18 +12,18 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from benchmarks.search.collection import Entry, Request
 from benchmarks.search.examples import index_of
+from benchmarks.search.kept import Kept
 from benchmarks.search.methods import installed
+from benchmarks.search.searched import ranked_by, trees_of
 from benchmarks.search.sets import Sets, find_places, make_sets, read_pool
 from skillyard.prompt import IndexOptions, write_index
 from skillyard.search import SearchIndex, ranker
@@ -52,21 +52,19 @@ def main() -> int:
     for text in places.missing:
         print(f"not measured: {text}", flush=True)
     sets = make_sets(places, read_pool(places), skills=given.skills)
-    rankers: dict[str, Any] = {}
+    rankers: dict[str, ranker.Ranker] = {}
     if sets.natural and installed(["lightgbm"]):
         from benchmarks.search import train
 
-        models = train.run(sets, None)
-        shipped = np.load(ranker.RANKER_FILE)
-        rankers = {name: train.arrays_of(model, shipped["curve"], shipped["fitting"]) for name, model in models.items()}
+        folds = train.left_out(sets, cache(partial(train.all_examples, sets)), Kept(None))
+        rankers = trees_of(folds)
     print_table(sets, rankers, given.budget)
     return 0
 
 
-def print_table(sets: Sets, rankers: Mapping[str, Any], budgets: Sequence[int]) -> None:
-    """One line for each kind of request and budget; `rankers` are arrays of trees by the collection that each left out."""
+def print_table(sets: Sets, trees: Mapping[str, ranker.Ranker], budgets: Sequence[int]) -> None:
+    """One line for each kind of request and budget; `trees` are by the collection that each left out."""
     index, by_kind = index_of(sets.entries), sets.by_kind()
-    trees = {name: ranker.Ranker(arrays) for name, arrays in rankers.items()}
     which = "collections left out" if trees else "trees that are shipped"
     print(f"\n{len(sets.entries)} skills, {which}; the right skill is in the index, % of requests\n")
     print("| requests | tokens | whole | described | listed | skills listed, whole |\n|---|---|---|---|---|---|")
@@ -86,25 +84,13 @@ def look(
     catalog: Any = SimpleNamespace(
         all=lambda: entries, roots=[], project_root=None, configuration=SimpleNamespace(prompt_section=True)
     )
-    with _ranked_by(trees.get(request.collection) or trees.get("others")):
+    with ranked_by(trees, request.collection):
         made = write_index(catalog, IndexOptions(budget=budget), request=request.text, search_index=index)
     assert made.tokens <= budget
     right = {entries[number].id for number in request.right}
     levels = {line.id: line.allowance for line in made.lines if line.id in right}
     whole = right & set(made.kept)
     return Shown(bool(whole), any(level != 0 for level in levels.values()), bool(levels), len(made.lines), len(made.kept))
-
-
-@contextmanager
-def _ranked_by(trees: ranker.Ranker | None) -> Iterator[None]:
-    """Search ranks by these trees, where there are any."""
-    shipped: Callable[[], ranker.Ranker] = ranker.ranker
-    try:
-        if trees is not None:
-            ranker.ranker = lambda: trees  # type: ignore[assignment] # without a cache
-        yield
-    finally:
-        ranker.ranker = shipped  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

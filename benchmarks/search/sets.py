@@ -22,6 +22,7 @@ from benchmarks.search.collection import (
 
 KINDS = ("natural", "tasks, long", "tasks, short", "cut out", "typos", "quoted", "keywords")
 CUT_OUT = 700
+TINY, MIDDLE = 20, 1500  # skills of the smaller catalogs
 CHANGED = ("cut out", "quoted")
 
 

@@ -3,24 +3,56 @@
 from __future__ import annotations
 
 import random
+import resource
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from benchmarks.search.collection import Request
-from benchmarks.search.methods import Search
+from benchmarks.search.methods import Method
+from benchmarks.search.sets import CHANGED, Sets
 
 DEPTHS = (1, 5, 10)
 
 
-def asked(search: Search, requests: Sequence[Request]) -> tuple[list[int], list[float]]:
-    """The rank of the first right skill for each request (99: not among ten), and the processor seconds each took."""
-    ranks, seconds = [], []
-    for request in requests:
-        started = time.process_time()
-        found = search(request.text)
-        seconds.append(time.process_time() - started)
-        ranks.append(next((at for at, number in enumerate(found) if number in request.right), 99))
-    return ranks, seconds
+class Asked(NamedTuple):
+    """The rank of the first right skill for each request by kind (99: not among ten), and the processor time that it took."""
+
+    ranks: dict[str, list[int]]
+    ms: float
+    index_s: float
+
+    @property
+    def times(self) -> str:
+        """Two more cells of a table: milliseconds a request, seconds for the index."""
+        return f" {self.ms:.1f} | {self.index_s:.0f} |"
+
+
+def ask(method: Method, sets: Sets, kinds: Sequence[str]) -> Asked:
+    """What a method finds for the requests of these kinds."""
+    began = _processor_s()
+    search = method(sets.entries)
+    index_s, spent = _processor_s() - began, 0.0
+    ranks: dict[str, list[int]] = {}
+    by_changed = method(sets.changed) if any(sets.by_kind()[kind] for kind in kinds if kind in CHANGED) else search
+    for kind in kinds:
+        ranks[kind] = []
+        for request in sets.by_kind()[kind]:
+            started = time.process_time()
+            found = (by_changed if kind in CHANGED else search)(request.text)
+            spent += time.process_time() - started
+            ranks[kind].append(next((at for at, number in enumerate(found) if number in request.right), 99))
+    return Asked(ranks, 1000 * spent / max(sum(len(one) for one in ranks.values()), 1), index_s)
+
+
+def _processor_s() -> float:
+    """Seconds of this process and of those it has waited for."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in both)
+
+
+def head(*titles: str) -> str:
+    """The first two lines of a table."""
+    return f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}"
 
 
 def cell(ranks: Sequence[int]) -> str:

@@ -1,26 +1,27 @@
 """The learned ranker (`skillyard/search/ranker.npz`): fitted with `lightgbm`, which is no dependency, and measured.
 
-First the requests of each of the larger collections are ranked by a model that saw neither that collection nor a skill of the
-same name; what comes of it is printed, and gives the curves of the judgement. Then one model of everything is written, where it
-is asked for. `python -m benchmarks.search` does both.
+The requests of each of the larger collections are ranked by a model that saw neither that collection nor a skill of the same
+name; that also gives the curves of the judgement. `python -m benchmarks.search` prints what comes of it, and writes one model
+of everything where it is asked for.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from benchmarks.search import judgement
 from benchmarks.search.collection import Request
 from benchmarks.search.examples import Example, examples_of, index_of
-from benchmarks.search.sets import CHANGED, KINDS, Sets
-from benchmarks.search.tables import cell
+from benchmarks.search.kept import Kept
+from benchmarks.search.sets import CHANGED, MIDDLE, TINY, Sets
 from skillyard.search import SearchIndex
 from skillyard.search.ranker import BASE, FEATURES, RISING
 
@@ -45,7 +46,6 @@ WEIGHTS: Final = {
 }
 """What each kind of request weighs, however many there are of it; "keywords" are never learned from."""
 _LARGE: Final = 40  # requests of one kind from which a collection is left out by itself; the others together
-_TINY, _MIDDLE = 20, 1500  # skills of the other catalogs
 
 
 def all_examples(sets: Sets) -> tuple[list[Example], list[Example]]:
@@ -74,9 +74,9 @@ def _catalogs(sets: Sets) -> list[tuple[str, list[int]]]:
     draw = random.Random(9)
     mixed = draw.sample(needed, len(needed))
     others = draw.sample(
-        sorted(set(range(len(sets.entries))) - set(needed)), max(0, min(_MIDDLE, len(sets.entries)) - len(needed))
+        sorted(set(range(len(sets.entries))) - set(needed)), max(0, min(MIDDLE, len(sets.entries)) - len(needed))
     )
-    few = [("tiny", mixed[at : at + _TINY]) for at in range(0, len(mixed), _TINY)]
+    few = [("tiny", mixed[at : at + TINY]) for at in range(0, len(mixed), TINY)]
     return [("small", needed), ("middle", sorted([*needed, *others])), *few]
 
 
@@ -105,57 +105,73 @@ def scores_of(model: Any, example: Example) -> Any:
     return model.predict(example.features) + START * example.features[:, BASE]
 
 
-def left_out(
-    examples: Sequence[Example], gone: Sequence[Example], names: Sequence[str]
-) -> tuple[list[tuple[Example, Any]], list[judgement.Judged], dict[str, Any]]:
-    """Each example with the scores of a model that saw neither its collection nor a skill of the same name; what is judged.
+class Ranked(NamedTuple):
+    """Where the first right skill of one example is, by the trees and by the first step alone; 999 when it is no candidate."""
 
-    Last are the models by collection; "others" is that of those that are left out together.
+    kind: str
+    by_trees: int
+    first: int
+
+
+class Fold(NamedTuple):
+    """A part of the requests: the model of all others, and how it ranks and judges these."""
+
+    model: Any
+    ranked: list[Ranked]
+    said: list[judgement.Judged]
+
+
+SMALLER: Final = "smaller ones"
+"""The collections that are left out together."""
+Examples = tuple[list[Example], list[Example]]
+
+
+def left_out(sets: Sets, examples: Callable[[], Examples], kept: Kept) -> dict[str, Fold]:
+    """By collection what trees that saw neither it nor a skill of the same name make of its requests.
+
+    `examples` is called only if a part of it is not in `kept`.
     """
-    counts = Counter((one.request.collection, one.kind) for one in examples if one.kind in _OWN)
-    large = {name for (name, _), count in counts.items() if count >= _LARGE}
-    folds: dict[str, tuple[list[Example], list[Example]]] = defaultdict(lambda: ([], []))
-    for at, some in enumerate((examples, gone)):
-        for one in some:
-            folds[one.request.collection if one.request.collection in large else "others"][at].append(one)
-    result, said, models = [], [], {}
-    for fold, (held, without) in folds.items():
-        known = {names[number] for one in held for number in one.request.right}
-        rest = [one for other, (many, _) in folds.items() if other != fold for one in many]
-        models[fold] = model = fit([one for one in rest if known.isdisjoint(names[number] for number in one.request.right)])
-        scored = [(one, scores_of(model, one)) for one in held]
-        said += [judgement.judged(*pair, fold, has=True) for pair in scored if pair[0].kind in _JUDGED]
-        said += [judgement.judged(one, scores_of(model, one), fold, has=False) for one in without]
-        own = [pair for pair in scored if pair[0].kind == "natural"]
-        if own:
-            print(f"| {fold} | {len(own)} | {cell(ranks(own))} | {cell(ranks(own, first=True))} |", flush=True)
-        result += scored
-    return result, said, models
+    counts = Counter((one.collection, kind) for kind, many in sets.by_kind().items() if kind in _OWN for one in many)
+    large = list(dict.fromkeys(name for (name, _), count in counts.items() if count >= _LARGE))
+    result = {}
+    for fold in (SMALLER, *large):
+        print(f"collections left out: {fold}", file=sys.stderr, flush=True)
+        result[fold] = kept.get(f"fold {fold}", partial(_leave_out, fold, large, sets, examples))
+    return result
+
+
+def _leave_out(fold: str, large: Sequence[str], sets: Sets, examples: Callable[[], Examples]) -> Fold:
+    def is_held(one: Example) -> bool:
+        return (one.request.collection if one.request.collection in large else SMALLER) == fold
+
+    there, gone = examples()
+    held, names = [one for one in there if is_held(one)], [entry.name for entry in sets.entries]
+    known = {names[number] for one in held for number in one.request.right}
+    rest = [one for one in there if not is_held(one)]
+    model = fit([one for one in rest if known.isdisjoint(names[number] for number in one.request.right)])
+    scored = [(one, scores_of(model, one)) for one in held]
+    said = [judgement.judged(*pair, fold, has=True) for pair in scored if pair[0].kind in _JUDGED]
+    said += [judgement.judged(one, scores_of(model, one), fold, has=False) for one in gone if is_held(one)]
+    return Fold(model, [ranked(*pair) for pair in scored], said)
 
 
 _OWN: Final = ("natural", "tasks, long", "cut out", "quoted")  # the kinds that others are made of
 _JUDGED: Final = (*judgement.KINDS, "tasks, long", "tasks, short")
 
 
-def ranks(scored: Sequence[tuple[Example, Any]], *, first: bool = False) -> list[int]:
-    """The rank of the first right skill for each, 999 when it is no candidate; with `first` in the order of the first step."""
-    result = []
-    for example, scores in scored:
-        order = np.argsort(-(example.features[:, 0] if first else scores), kind="stable")
-        result.append(int(example.right[order].argmax()) if example.right.any() else 999)
-    return result
+def ranked(example: Example, scores: Any) -> Ranked:
+    """Where the first right skill of an example is by these scores."""
+    orders = [np.argsort(-values, kind="stable") for values in (scores, example.features[:, 0])]
+    found = [int(example.right[order].argmax()) if example.right.any() else 999 for order in orders]
+    return Ranked(example.kind, *found)
 
 
-def compare(scored: Sequence[tuple[Example, Any]]) -> None:
-    """Print natural requests by the size of the catalog, then the head and the first rows of the table of all kinds."""
-    print("\n| natural requests, skills | collections left out | first step alone |\n|---|---|---|")
-    for kind, title in judgement.KINDS.items():
-        own = [pair for pair in scored if pair[0].kind == kind]
-        print(f"| {title} | {cell(ranks(own))} | {cell(ranks(own, first=True))} |", flush=True)
-    print(f"\n| | {' | '.join(KINDS)} |\n|{'---|' * (len(KINDS) + 1)}")
-    for title, first in (("skillyard, collections left out", False), ("its first step alone", True)):
-        cells = [cell(ranks([pair for pair in scored if pair[0].kind == kind], first=first)) for kind in KINDS]
-        print(f"| {title} | {' | '.join(cells)} |", flush=True)
+def ranked_in(index: SearchIndex, requests: Sequence[Request], folds: Mapping[str, Fold]) -> list[Ranked]:
+    """The requests in another catalog, each by the model that left its collection out."""
+    return [
+        ranked(one, scores_of(folds.get(one.request.collection, folds[SMALLER]).model, one))
+        for one in examples_of(index, requests)
+    ]
 
 
 def arrays_of(model: Any, curve: Any, fitting: Any) -> dict[str, Any]:
@@ -196,32 +212,3 @@ def arrays_of(model: Any, curve: Any, fitting: Any) -> dict[str, Any]:
         "curve": np.array(curve, np.float64),
         "fitting": np.array(fitting, np.float64),
     }
-
-
-def run(sets: Sets, out: Path | None) -> dict[str, Any]:
-    """Print everything that is measured with collections left out, and return the models by the collection that each left out.
-
-    `out` is where the model of everything is written.
-    """
-    examples, gone = all_examples(sets)
-    print("| left out | requests | skillyard | first step alone |\n|---|---|---|---|")
-    scored, said, models = left_out(examples, gone, [entry.name for entry in sets.entries])
-    judgement.report(said)
-    if out is not None:
-        arrays = arrays_of(fit(examples), judgement.confidence_curve(said), judgement.fitting_curve(said))
-        np.savez_compressed(out, **arrays)
-    compare(scored)
-    return models
-
-
-def among_all(index: SearchIndex, kinds: dict[str, list[Request]], models: dict[str, Any]) -> None:
-    """Print two rows of the table of all skills: each request by the model that left its collection out, and the first step."""
-    scored = {
-        kind: [
-            (one, scores_of(models[one.request.collection if one.request.collection in models else "others"], one))
-            for one in examples_of(index, many)
-        ]
-        for kind, many in kinds.items()
-    }
-    for title, first in (("skillyard, collections left out", False), ("its first step alone", True)):
-        print(f"| {title} | {' | '.join(cell(ranks(some, first=first)) for some in scored.values())} | | | |", flush=True)

@@ -134,6 +134,22 @@ def test_a_phrase_of_one_word_counts_in_a_short_request_only():
     assert all(match.confidence < 0.7 for match in search_skills(skills, long))
 
 
+@pytest.mark.row("000-13")
+@pytest.mark.parametrize("phrase", ["write about", "write"])
+def test_a_phrase_of_one_word_does_not_put_a_skill_before_one_that_has_more_of_the_request(phrase):
+    skills = [
+        FakeSkill("essays", "Long texts about anything.", phrases=(phrase,)),
+        FakeSkill("newsletters", "Write a newsletter for subscribers by email."),
+    ]
+    assert found("write a newsletter", skills)[0] == "newsletters"
+    assert found("write", skills)[0] == "essays"
+
+
+def test_an_amount_of_money_names_no_skill():
+    skills = [FakeSkill("15", "Puzzles with tiles."), FakeSkill("ads", "Plan paid advertising within a budget.")]
+    assert found("plan paid ads, $15k/month", skills)[0] == "ads"
+
+
 @pytest.mark.row("000-13", "D-16")
 def test_a_chinese_phrase_is_found_inside_a_sentence():
     match = search_skills([FakeSkill("sky", "x", phrases=("查询天气",))], "请帮我查询天气谢谢")[0]

@@ -4,7 +4,8 @@ Confidence, between 0 and 1::
 
     1                the request is the skill's name, or names it: `$pdf`, `/pdf`, "the pdf skill", `pdf-tools` as it is written
     max(0.9, …)      the words of a declared phrase or intent are in the request together and in order
-    max(0.7, …)      the same for a phrase of one word in a request of at most four
+    max(0.7, …)      the same for a phrase of one word in a request of at most three; unless it is the whole request, only where
+                     nothing else is above it: many phrases are as common a word as "design"
     a curve          any other, at most 0.99: how often a skill with such a score was right (docs/search.md has the table)
 
 Everything that is asked for is shown: a match is `sure` from a confidence of 0.5, the others are only the nearest there are.
@@ -137,7 +138,8 @@ class _Request:
         """Confidence and number of each skill that may be a match, best first; confidences never rise."""
         numbers = [number for number in {*self._values, *self.named} if self._counts(number)]
         certain = {number: 1.0 if number in self.named else self._by_phrase(number) for number in numbers}
-        numbers.sort(key=lambda number: (-certain[number], -self._values.get(number, -math.inf), number))
+        first = {number: certain[number] if self._is_clear(number) else 0.0 for number in numbers}
+        numbers.sort(key=lambda number: (-first[number], -self._values.get(number, -math.inf), number))
         by_words = self._by_words()
         ranked, last = [], 1.0
         for number in numbers:
@@ -230,6 +232,13 @@ class _Request:
             return 0.7 if share * SHORT_REQUEST >= 1 else 0.0
         return 0.9 if share >= _MOST else 0.0
 
+    def _is_clear(self, number: int) -> bool:
+        """Whether a skill comes first whatever the others have: one that is named, or whose phrase leaves no doubt."""
+        if number in self.named:
+            return True
+        share, written = self.phrases.get(number, (0.0, ""))
+        return share >= 1 or len(words(written)) > 1
+
     def _reasons(self, number: int) -> list[tuple[str, str]]:
         """What the request and the skill share, strongest first."""
         skill, requested = self._index.skills[number], self._all_words
@@ -286,7 +295,7 @@ def _words_as_written(text: str, requested: set[str]) -> list[str]:
     )
 
 
-_SIGIL: Final = re.compile(r"(?<![\w/.:`'\"(])[$/@](?!\d+\b)([\w.:-]*\w)(?!/)")
+_SIGIL: Final = re.compile(r"(?<![\w/.:`'\"(])[$/@](?!\d+\b)([\w.:-]*\w)(?![\w/])")
 _QUOTED: Final = re.compile(r"`([^`\n]{1,100})`")
 _WRITTEN: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[-_:][A-Za-z0-9]++)++")
 _CALLED: Final = re.compile(
