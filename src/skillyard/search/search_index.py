@@ -197,16 +197,16 @@ class SearchIndex:
     def phrases_with(self, request_words: Sequence[str]) -> Iterable[tuple[int, tuple[str, ...], str]]:
         """The declared phrases that begin with one of these words: number of the skill, words, and the phrase as written."""
         distinct = dict.fromkeys(request_words)
+        numbered: Iterable[tuple[int, Skill]] = enumerate(self.skills)
         if self._many_asked():
             table = self._numbers_by(_first_words_of_phrases)
-            numbers: Iterable[int] = dict.fromkeys(number for word in distinct for number in table.get(word, ()))
-        else:
-            numbers = range(len(self.skills))
+            numbers = dict.fromkeys(number for word in distinct for number in table.get(word, ()))
+            numbered = [(number, self.skills[number]) for number in numbers]
         begins = {word[:2] for word in distinct}
         likely = (
             (number, tuple(words(phrase)), phrase)
-            for number in numbers
-            for phrase in self.skills[number].phrases
+            for number, skill in numbered
+            for phrase in skill.phrases
             if _may_be_said(phrase, begins)
         )
         return [found for found in likely if found[1] and found[1][0] in distinct]
@@ -364,14 +364,13 @@ def _changed_table(
 
 def _keys(skills: Sequence[Skill], before: SearchIndex | None) -> list[Key]:
     """What identifies the text of each skill; in every process this is done for all of them, also when nothing has changed."""
-    known = {id(skill): key for skill, key in zip(before.skills, before._keys, strict=True)} if before else {}
+    pairs = zip(before.skills, before._keys, strict=True) if before else ()
+    known = {id(skill): key for skill, key in pairs if _is_settled(key)}
     now = time.time_ns()
     keys: list[Key] = []
     seen: dict[Key, int] = {}
     for skill in skills:
-        key = known.get(id(skill))
-        if key is None or not _is_settled(key):
-            key = _key(skill, now)
+        key = known.get(id(skill)) or _key(skill, now)
         if key in seen:
             seen[key] += 1
             key = (*key, seen[key])
