@@ -186,13 +186,19 @@ def test_a_search_of_unchanged_skills_imports_nothing_that_reads_them(skills_roo
     Catalog.discover(roots=[skills_root])
     loaded = _modules("search", "plain thing", "--root", str(skills_root))
     assert "skillyard.search.ranker" in loaded
-    assert not {name for name in loaded if name.startswith(("skillyard.document", "yaml"))}
+    reading = {name for name in loaded if name.startswith(("skillyard.document.", "yaml"))}
+    assert reading == {"skillyard.document.document_rules"}  # what a finding is
 
 
 def test_what_is_known_of_a_skill_is_shown_without_the_rules_of_the_scanner(examples: Path) -> None:
     loaded = _modules("show", "text-statistics", "--root", str(examples))
     assert "skillyard.scanner.late_links" in loaded
     assert "skillyard.scanner.scanner_rules" not in loaded
+
+
+def test_a_server_starts_where_nothing_that_speaks_to_models_is_installed() -> None:
+    script = "import sys; sys.modules['pydantic_ai'] = None; import skillyard.server.application, skillyard.server.http_server"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_the_process_of_a_command_keeps_numpy_from_starting_threads(skills_root: Path, make_skill: Call) -> None:

@@ -346,7 +346,7 @@ def _real_file(directory: str, file: str, mode: int) -> str:
 
 
 def _summary(descriptor: int, file: str, folder: str, profile: Profile) -> Summary:
-    from skillyard.document import HEADER_LIMIT, NeedMore, summarize  # an unchanged list never needs `document`
+    from skillyard.document import HEADER_LIMIT, NeedMore, summarize  # an unchanged list needs none of it
 
     data = os.read(descriptor, _FIRST_READ)
     complete = len(data) < _FIRST_READ

@@ -16,6 +16,7 @@ from skillyard.conversations.conversation import (
     Conversation,
     EventPosition,
     EventPositioner,
+    InvocableSkill,
     Turn,
     WaitingQuestion,
     WorkspaceState,
@@ -24,7 +25,7 @@ from skillyard.conversations.conversation import (
 )
 from skillyard.conversations.conversation_store import ConversationStore
 from skillyard.conversations.conversation_tools import StricterRules, settings_from_agent, versions_of_locks, visible_catalog
-from skillyard.conversations.model_context import InvocableSkill, invocable_skills, parse_command
+from skillyard.conversations.model_context import invocable_skills, parse_command
 from skillyard.conversations.model_loop import DEFAULT_TURN_LIMITS, TurnLimits
 from skillyard.conversations.skill_usage import SkillUsageLog
 from skillyard.conversations.turn_runner import TurnRunner

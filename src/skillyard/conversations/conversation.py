@@ -201,6 +201,16 @@ class WaitingQuestion(WireForm):
 
 
 @dataclass(frozen=True, slots=True)
+class InvocableSkill:
+    """A skill that a person may start: the name to write after the `/`, and its author's hint for the arguments."""
+
+    id: str
+    name: str
+    description: str
+    arguments: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Attachment(WireForm):
     """One file of a conversation: its path in the work folder, who it is from (`user`, or a run), its size and hash."""
 

@@ -28,6 +28,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RunUsage
 
+from skillyard.conversations.conversation import InvocableSkill
 from skillyard.conversations.tool_calling import response_text, text_of_content
 from skillyard.errors import SkillNotFound, SkillUnusable, SkillyardError
 from skillyard.permissions import PermissionGate, PolicyApprover, unusable_skill
@@ -283,16 +284,6 @@ class SlashCommand:
     arguments: str
     text: str
     mark: str
-
-
-@dataclass(frozen=True, slots=True)
-class InvocableSkill:
-    """A skill that a person may start: the name to write after the `/`, and its author's hint for the arguments."""
-
-    id: str
-    name: str
-    description: str
-    arguments: str | None
 
 
 def invocable_skills(catalog: SkillCatalog, rules: Rules, text: str, *, limit: int) -> tuple[InvocableSkill, ...]:

@@ -22,7 +22,6 @@ from skillyard.document.document_rules import (
     Severity,
     Summary,
 )
-from skillyard.document.summarizer import summarize
 from skillyard.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from skillyard.document.front_matter import CODE_LANGUAGES, CodeBlock, FrontMatter, Section, read_front_matter
     from skillyard.document.metadata import Abp, Kind, Metadata, Resources, Security, ToolDeclaration, Triggers
     from skillyard.document.schema_bounds import UnusableSchema, schema_weight, value_weight
+    from skillyard.document.summarizer import summarize
     from skillyard.document.writer import FixedDocument, fix_document, new_document, set_front_matter
 
 __all__ = [
@@ -89,6 +89,7 @@ __getattr__, __dir__ = lazy_exports(
         "metadata": ("Abp", "Kind", "Metadata", "Resources", "Security", "ToolDeclaration", "Triggers"),
         "document_rules": ("RULES", "diagnose"),
         "schema_bounds": ("UnusableSchema", "schema_weight", "value_weight"),
+        "summarizer": ("summarize",),
         "writer": ("FixedDocument", "fix_document", "new_document", "set_front_matter"),
     },
 )

@@ -18,8 +18,7 @@ from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from skillyard.conversations import Attachment, SkillUsageEvent, TurnFilter, TurnSummary
-from skillyard.conversations.conversation import WorkspaceState
-from skillyard.conversations.model_context import InvocableSkill
+from skillyard.conversations.conversation import InvocableSkill, WorkspaceState
 from skillyard.conversations.models import AvailableModels
 from skillyard.conversations.skill_usage import UsageStage
 from skillyard.errors import PermissionDenied, RecordNotFound
