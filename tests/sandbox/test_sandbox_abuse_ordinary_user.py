@@ -24,7 +24,7 @@ ROOMS = [
     "network",
     "secrets",
     "shared_objects",
-    "conclusion",
+    "run_end",
     "kernel_memory",
     "abuse_files",
     "abuse_processes",
