@@ -257,7 +257,9 @@ def test_tables_of_a_program_between_two_releases_are_refused_with_a_way_out(
         connection.execute(text("UPDATE alembic_version SET version_num = 'r0005'"))
     for words in (("db", "upgrade"), ("runs", "list")):
         said = cli(database_address, *words)
-        assert (said.code, "between two releases (revision r0005)" in said.err, "name another" in said.err) == (1, True, True), said
+        assert said.code == 1
+        assert "between two releases (revision r0005)" in said.err
+        assert "name another database" in said.err
     said = cli(database_address, "db", "status")
     assert (said.code, "between two releases" in said.out) == (1, True), said
     assert "between two releases" in cli(database_address, "doctor").out
