@@ -184,6 +184,9 @@ def _records(catalog: Catalog) -> MachineCheck:
         return MachineCheck(
             "records", "error", f"{status.url}: made by a newer Skillyard ({status.revision})", "upgrade skillyard"
         )
+    if status.unreleased:
+        text = f"{status.url}: made by a Skillyard between two releases ({status.revision})"
+        return MachineCheck("records", "error", text, "move it away, or name another database")
     if status.revision is not None and not status.current:
         return MachineCheck("records", "warning", f"{status.url}: revision {status.revision}", "skillyard db upgrade")
     if status.newer:

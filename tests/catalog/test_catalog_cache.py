@@ -211,7 +211,8 @@ def test_a_refresh_keeps_the_unchanged_skills_and_reads_the_others_alone(
     before = catalog.all()
     monkeypatch.setattr(root_scan, "load_snapshot", None)  # what this process has read itself is not read from the disk
     catalog.refresh()
-    assert catalog.all() is before
+    assert list(map(id, catalog.all())) == list(map(id, before))
+    assert catalog.all() is not before  # who keeps something of them looks again
     make_skill(old, "skill-3", description="Different.")
     make_skill(old, "skill-1-b")
     opened.clear()

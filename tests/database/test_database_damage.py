@@ -336,12 +336,13 @@ def test_records_of_an_older_release_are_repaired_and_upgraded(tmp_path: Path, m
     assert _count(file, runs) == rows
 
 
-def test_records_of_a_newer_release_are_left_alone(file: Path) -> None:
+@pytest.mark.parametrize(("revision", "by"), [("r9999", "newer"), ("r0005", "between two releases")])
+def test_records_of_a_newer_or_no_release_are_left_alone(file: Path, revision: str, by: str) -> None:
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = 'r9999'")
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
         connection.commit()
     before = file.read_bytes()
-    with pytest.raises(DatabaseUnavailable, match="newer"):
+    with pytest.raises(DatabaseUnavailable, match=by):
         repair_file(file)
     assert file.read_bytes() == before
 

@@ -248,3 +248,19 @@ def test_tables_that_are_of_no_use_to_an_older_program_are_refused_with_a_way_ou
         Database.open(str(tmp_path), database_address)
     assert "upgrade skillyard" in str(refused.value.hint)
     assert not database.status().current
+
+
+def test_tables_of_a_program_between_two_releases_are_refused_with_a_way_out(
+    database: Database, tmp_path: Path, database_address: str, cli: Callable[..., Any]
+) -> None:
+    with database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'r0005'"))
+    for words in (("db", "upgrade"), ("runs", "list")):
+        said = cli(database_address, *words)
+        assert said.code == 1
+        assert "between two releases (revision r0005)" in said.err
+        assert "name another database" in said.err
+    said = cli(database_address, "db", "status")
+    assert (said.code, "between two releases" in said.out) == (1, True), said
+    assert "between two releases" in cli(database_address, "doctor").out
+    assert not list(tmp_path.rglob("*before-r*"))

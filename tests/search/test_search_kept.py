@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skillyard import Catalog
+from skillyard import Catalog, Skill
 from skillyard.offload.forked_map import PortionFiles
 from skillyard.search import postings
 from skillyard.search import search_index as index_module
@@ -242,7 +242,7 @@ def test_many_small_changes_become_one_index_again(shelf: Path, make_skill: Any)
 
 SEARCHER = """
 import sys
-from skillyard import Catalog
+from skillyard import Catalog, Skill
 root, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 from pathlib import Path
 for number in range(first, last):
@@ -353,6 +353,24 @@ def test_an_index_that_took_edits_over_is_that_of_the_skills_that_are_there() ->
     old, new = (postings.build_postings(some, Tokenizer(20)) for some in (pages[:15], pages[15:]))
     left = [page for page, stays in zip(pages, keep, strict=False) if stays] + pages[15:]
     assert lists(postings.merge(old, keep, new)) == lists(postings.build_postings(left, Tokenizer(20)))
+
+
+def test_tables_of_edited_skills_are_those_of_the_skills_that_are_there(skills_root: Path, make_skill: Any) -> None:
+    catalog = Catalog.discover(roots=[skills_root])
+
+    def edited(words: str) -> list[Skill]:
+        for number in range(9):
+            about = words if number % 3 else "remain kept"
+            header = f"name: one-{number}\ndescription: Skill {number}.\ntriggers: [{about} {number}]"
+            make_skill(skills_root, f"one-{number}", front_matter=header)
+        catalog.refresh()
+        return list(catalog)
+
+    for keys_of in (index_module._first_words_of_phrases, index_module._names_as_written):
+        before, now = edited("deploy before"), edited("release now")
+        table = index_module._table(before, keys_of)
+        changed = [number for number in range(9) if number % 3]
+        assert index_module._changed_table(table, keys_of, before, now, changed) == index_module._table(now, keys_of)
 
 
 def lists(some: postings.Postings) -> dict[str, list[int]]:

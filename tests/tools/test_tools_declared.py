@@ -44,6 +44,16 @@ def functions(tools: SkillTools) -> dict[str, Any]:
     return {tool["name"]: tool for tool in found}
 
 
+def test_a_skill_that_got_its_script_only_now_can_be_run(skills_root: Path, make_skill: Any, tools: Tools) -> None:
+    folder = make_skill(skills_root, "weather", front_matter=f"name: weather\ndescription: Weather.\n{WEATHER}")
+    here = tools()
+    assert "getWeather" not in functions(here)
+    (folder / "scripts").mkdir()
+    (folder / "scripts/execute.py").write_text(ECHO)
+    assert not here.access.catalog.refresh().any  # nothing in its SKILL.md
+    assert "getWeather" in functions(here)
+
+
 @pytest.mark.row("000-29", "000-30")
 async def test_declared_tools_are_tools_of_mcp(skill: Any, tools: Tools) -> None:
     skill("weather")

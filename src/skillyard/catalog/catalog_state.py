@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillyard.catalog.catalog_rows import Changes, SkillRow, Verdict
@@ -234,7 +233,10 @@ class CatalogState:
         return self.skills
 
     def take_over(self, before: CatalogState) -> None:
-        """Make the skills now if `before` has made its own; those that are the same there stay the same objects."""
+        """Make the skills now if `before` has made its own; those that are the same there stay the same objects.
+
+        Their tuple is another one: who keeps what it worked out of them looks again, at files beside SKILL.md and at rules too.
+        """
         if self.skills is not None or before.skills is None or self.profile != before.profile:
             return
         roots = [scan.root for scan in self.scans]
@@ -243,8 +245,7 @@ class CatalogState:
         for row in self.rows:
             skill, root = known.get(row[0]), roots[row[3]]
             skills.append(skill if skill and skill.is_unchanged(row, root) else Skill(row, root, self.profile))
-        same = len(skills) == len(before.skills) and all(map(is_, skills, before.skills))
-        self.skills = before.skills if same else tuple(skills)
+        self.skills = tuple(skills)
 
     def by_id(self) -> dict[str, Skill]:
         """The skills by their id, made at the first use."""
@@ -326,8 +327,6 @@ def _root_folders(request: CatalogRequest, configuration: Configuration) -> list
 
 def compare_states(before: CatalogState, after: CatalogState) -> Changes:
     """The skills that were added, changed and removed between two states."""
-    if before.all() is after.all():
-        return Changes()
     kept = set(map(id, before.all())) & set(map(id, after.all()))
     old, new = ({skill.id: skill for skill in state.all() if id(skill) not in kept} for state in (before, after))
     return Changes(

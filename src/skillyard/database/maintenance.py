@@ -68,6 +68,11 @@ class DatabaseStatus(WireForm, also=("current",)):
         return self.revision is not None and self.revision > self.newest and not self.newer
 
     @property
+    def unreleased(self) -> bool:
+        """Whether a program between two releases has made them, from which no migration leads on."""
+        return self.revision is not None and _is_unreleased(self.revision)
+
+    @property
     def search_hint(self) -> str:
         """How to give it the index that it lacks."""
         if self.url.startswith("postgresql"):
@@ -106,7 +111,7 @@ def upgrade(connection: Connection) -> str | None:
     added to them stay as they are.
 
     Raises:
-        DatabaseUnavailable: they are of a newer Skillyard, and this one cannot use them.
+        DatabaseUnavailable: they are of a newer Skillyard, or of none that was released, and this one cannot use them.
     """
     take_global_lock(connection)
     limit_lock_wait(connection)
@@ -120,6 +125,8 @@ def upgrade(connection: Connection) -> str | None:
 
         make_substring_index(connection)
         return before
+    if before is not None and _is_unreleased(before):
+        raise unreleased_error(before)
     hold_writers(connection, inspect(connection).get_table_names())
     make_tables(connection, HEAD)
     return before
@@ -159,13 +166,28 @@ def readable_revision(stored: str | None) -> str:
     """The revision that is recorded in a damaged file; the newest one where there is none.
 
     Raises:
-        DatabaseUnavailable: a newer Skillyard has made them.
+        DatabaseUnavailable: a newer Skillyard has made them, or one that was never released.
     """
     if stored is None or not _REVISION.fullmatch(stored):
         return HEAD
     if stored > HEAD:
         raise too_new_error(stored)
+    if _is_unreleased(stored):
+        raise unreleased_error(stored)
     return stored
+
+
+def _is_unreleased(revision: str) -> bool:
+    """Whether it lies before the newest revision, and there is no migration to or from it."""
+    return revision < HEAD and revision not in {file.name.partition("_")[0] for file in _MIGRATIONS.glob("versions/r*.py")}
+
+
+def unreleased_error(revision: str) -> DatabaseUnavailable:
+    """The error for tables that a program between two releases has made."""
+    return DatabaseUnavailable(
+        f"the records were made by a Skillyard between two releases (revision {revision}), and cannot be brought to {HEAD}",
+        hint="move them away, or name another database; the program that made them can still read them",
+    )
 
 
 def too_new_error(revision: str) -> DatabaseUnavailable:
@@ -196,7 +218,7 @@ def copy_before_upgrade(connection: Connection, file: Path) -> Path | None:
         DatabaseUnavailable: there is no room, or the folder cannot be written; nothing may be upgraded then.
     """
     revision = revision_of(connection)
-    if revision is None or revision >= HEAD:
+    if revision is None or revision >= HEAD or _is_unreleased(revision):
         return None
     target = file.with_name(f"{file.stem}.before-{HEAD}.db")
     beside = file.with_name(f".{target.name}.{os.getpid()}")

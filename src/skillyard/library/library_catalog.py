@@ -587,10 +587,10 @@ class Catalog(SkillCatalog):
         return self._opened
 
     def _search_index(self) -> SearchIndex:
-        """The skills ready to be searched; made again only when they are others."""
+        """The skills ready to be searched; made again, from what it was, only after another scan."""
         from skillyard.search import SearchIndex
 
-        skills = self.all()  # the same tuple until something has changed
+        skills = self.all()  # the same tuple until then
         if self._searched is None or self._searched[0] is not skills:
             before = self._searched[1] if self._searched else None
             self._searched = (skills, SearchIndex(skills, cache=self.search_directory, before=before))

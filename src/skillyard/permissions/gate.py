@@ -225,7 +225,7 @@ class SkillAccess:
     def offered(self) -> tuple[Skill, ...]:
         """The skills that may be listed to a model, in the catalog's order."""
         everyone = self.catalog.all()
-        if everyone is not self._everyone:  # the catalog gives the same tuple until something has changed
+        if everyone is not self._everyone:  # the catalog gives the same tuple until it is scanned again
             self._offered = tuple(skill for skill in everyone if skill.offered and not self._denied(skill))
             self._everyone = everyone
         return self._offered

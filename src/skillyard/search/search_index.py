@@ -337,10 +337,10 @@ def _first_words_of_phrases(skill: Skill) -> set[str]:
     return {found[0] for phrase in skill.phrases if (found := words(phrase))}
 
 
-def _table(skills: Sequence[Skill], keys_of: _KeysOf) -> dict[object, tuple[int, ...]]:
+def _table(skills: Sequence[Skill], keys_of: _KeysOf, which: Iterable[int] | None = None) -> dict[object, tuple[int, ...]]:
     numbers_of: dict[object, list[int]] = {}
-    for number, skill in enumerate(skills):
-        for key in keys_of(skill):
+    for number in range(len(skills)) if which is None else which:
+        for key in keys_of(skills[number]):
             numbers_of.setdefault(key, []).append(number)
     return {key: tuple(numbers) for key, numbers in numbers_of.items()}
 
@@ -353,12 +353,12 @@ def _changed_table(
     changed: Sequence[int],
 ) -> dict[object, tuple[int, ...]]:
     """The table of `before` as it is with the skills of `now` in the places that have changed."""
+    gone, come = _table(before, keys_of, changed), _table(now, keys_of, changed)
     numbers_of = dict(table)
-    for number in changed:
-        for key in keys_of(before[number]):
-            numbers_of[key] = tuple(other for other in numbers_of[key] if other != number)
-        for key in keys_of(now[number]):
-            numbers_of[key] = tuple(sorted((*numbers_of.get(key, ()), number)))
+    for key in gone.keys() | come.keys():  # each once: all skills may have changed, and share a word
+        numbers = {*numbers_of.pop(key, ())}.difference(gone.get(key, ())).union(come.get(key, ()))
+        if numbers:
+            numbers_of[key] = tuple(sorted(numbers))
     return numbers_of
 
 

@@ -398,6 +398,8 @@ def _words(status: DatabaseStatus) -> str:
         return "up to date"
     if status.too_new:
         return f"made by a newer Skillyard; this one, which knows {status.newest}, cannot use it: upgrade skillyard"
+    if status.unreleased:
+        return f"made by a Skillyard between two releases; cannot be brought to {status.newest}: name another database"
     return "no tables yet; the first run makes them" if status.revision is None else f"to be upgraded to {status.newest}"
 
 
