@@ -95,6 +95,11 @@ class WireForm:
         """The same form in answers over HTTP: a model of pydantic with this dataclass as a field writes it by `to_dict()`."""
         from pydantic_core import core_schema
 
+        from skillyard.plain_json import to_encodable_json
+
+        def write(value: Any) -> Any:
+            return to_encodable_json(to_wire(value))
+
         ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
         around = _described.get()
         if cls in around:  # it contains itself
@@ -112,7 +117,7 @@ class WireForm:
         return core_schema.union_schema(
             [(core_schema.is_instance_schema(cls), "the dataclass"), (form, "its wire form")],
             mode="left_to_right",
-            serialization=core_schema.plain_serializer_function_ser_schema(to_wire, return_schema=form),
+            serialization=core_schema.plain_serializer_function_ser_schema(write, return_schema=form),
             ref=ref,
         )
 
