@@ -91,15 +91,6 @@ def to_plain_json(value: object) -> object:
     return _plain(value, 0, redact=False)
 
 
-def to_encodable_json(value: object) -> object:
-    """`value`, which is plain JSON, with every text as an answer can encode it: the name of a folder need not be UTF-8."""
-    if isinstance(value, str):
-        return _encodable(value)
-    if isinstance(value, dict):
-        return {to_encodable_json(key): to_encodable_json(inner) for key, inner in value.items()}
-    return [to_encodable_json(inner) for inner in value] if isinstance(value, list) else value
-
-
 def with_redacted(value: object, before: object) -> object:
     """`value`, in which what was redacted stands again as it was in `before`: somebody edited what they were shown."""
     if isinstance(value, Mapping) and isinstance(before, Mapping):

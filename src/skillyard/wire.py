@@ -95,10 +95,8 @@ class WireForm:
         """The same form in answers over HTTP: a model of pydantic with this dataclass as a field writes it by `to_dict()`."""
         from pydantic_core import core_schema
 
-        from skillyard.plain_json import to_encodable_json
-
         def write(value: Any) -> Any:
-            return to_encodable_json(to_wire(value))
+            return _encodable(to_wire(value))
 
         ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
         around = _described.get()
@@ -147,6 +145,15 @@ def to_wire(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(to_wire(inner) for inner in value)
     return str(value)
+
+
+def _encodable(value: Any) -> Any:
+    """Plain data with every text as UTF-8 can have it: the name of a file or folder need not be UTF-8."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
+    return [_encodable(inner) for inner in value] if isinstance(value, list) else value
 
 
 @cache
