@@ -95,6 +95,9 @@ class WireForm:
         """The same form in answers over HTTP: a model of pydantic with this dataclass as a field writes it by `to_dict()`."""
         from pydantic_core import core_schema
 
+        def write(value: Any) -> Any:
+            return _encodable(to_wire(value))
+
         ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
         around = _described.get()
         if cls in around:  # it contains itself
@@ -112,7 +115,7 @@ class WireForm:
         return core_schema.union_schema(
             [(core_schema.is_instance_schema(cls), "the dataclass"), (form, "its wire form")],
             mode="left_to_right",
-            serialization=core_schema.plain_serializer_function_ser_schema(to_wire, return_schema=form),
+            serialization=core_schema.plain_serializer_function_ser_schema(write, return_schema=form),
             ref=ref,
         )
 
@@ -142,6 +145,15 @@ def to_wire(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(to_wire(inner) for inner in value)
     return str(value)
+
+
+def _encodable(value: Any) -> Any:
+    """Plain data with every text as UTF-8 can have it: the name of a file or folder need not be UTF-8."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
+    return [_encodable(inner) for inner in value] if isinstance(value, list) else value
 
 
 @cache

@@ -228,6 +228,9 @@ def test_check_and_scan_find_what_an_installation_refuses(call: Call, tmp_path: 
     assert [(one["rule"], one["file"]) for one in report["findings"]] == [("link-outside", "outside")]
     (folder / "linked" / "outside").unlink()
     assert "nothing found in what was scanned; 1 link not scanned" in call("scan", folder / "linked").out
+    for name in ("a\x1b.md", "b\n.md"):
+        (folder / "linked" / name).write_text("x")
+    assert "1 link and 2 other files not scanned" in call("scan", folder / "linked").out
 
 
 @pytest.mark.row("002-13", "003-2", "C-3")

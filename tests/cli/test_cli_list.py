@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from skillyard import Catalog
+from skillyard.cli.check_targets import CheckedFile
+from skillyard.cli.commands import check_commands, show_commands
 from skillyard.cli.screen import cell_width
 
 Call = Callable[..., Any]
@@ -202,3 +204,11 @@ def test_skills_in_the_hidden_folders_of_collections_are_found_by_list_and_check
     assert call("check", collection / "skills/.curated").code == 0
     installed = call("install", collection, "--json").data["results"]
     assert sorted(one["skill_id"] for one in installed) == found
+
+
+def test_numbers_over_a_thousand_are_written_alike(examples: Path) -> None:
+    catalog = Catalog.discover(roots=[examples])
+    skills = [skill for skill in catalog.all() if skill.usable][:1] * 1_200
+    assert show_commands._summary(catalog, skills) == "1,200 skills in 1 root: 1,200 ok"
+    closing = check_commands._closing([CheckedFile("SKILL.md", ())] * 1_200, "standard")
+    assert closing == "1,200 of 1,200 files are fine under profile standard: 0 errors, 0 warnings"

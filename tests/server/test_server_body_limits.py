@@ -114,3 +114,19 @@ def test_every_body_of_json_limits_the_errors_that_are_reported(client: TestClie
     forbidding = {one.__name__ for shape in direct for one in (shape, *shape.__subclasses__())}
     assert len(shapes) >= 20
     assert {shape["title"] for shape in shapes} <= forbidding
+
+
+@pytest.mark.parametrize(
+    ("body", "media", "message"),
+    [
+        (b"{bad", "application/json", "this is not JSON: Expecting property name enclosed in double quotes at character 1"),
+        (b"[]", "application/json; charset=utf-8", "this is not a JSON object"),
+        (b'{"skill": "x"}', "text/plain", "a JSON object needs the header `Content-Type: application/json`"),
+        (b"skill=x", "application/x-www-form-urlencoded", "a JSON object needs the header `Content-Type: application/json`"),
+    ],
+)
+def test_a_body_that_is_no_json_object_is_refused_with_the_cause(
+    client: TestClient, body: bytes, media: str, message: str
+) -> None:
+    answer = client.post("/api/v1/runs", content=body, headers={"Content-Type": media})
+    assert (answer.status_code, answer.json()["problems"]) == (400, [{"at": "body", "message": message}])

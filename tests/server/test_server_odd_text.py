@@ -52,3 +52,19 @@ def test_a_skill_of_odd_text_and_odd_names_can_be_looked_at(
     ):
         answer = client.get(f"/api/v1/catalog{path}")
         assert answer.status_code < 500, (path, answer.text)
+
+
+@pytest.mark.abuse("H12")
+def test_a_folder_whose_name_is_no_utf8_hides_no_other_skill(
+    client: TestClient, home: Path, make_skill: Any, echo: str
+) -> None:
+    folder = make_skill(home / "project/.claude/skills", "odd")
+    folder.rename(os.fsdecode(os.fsencode(folder) + b"\xff\xfe"))
+    client.post("/api/v1/catalog/refresh")
+    listed = client.get("/api/v1/catalog").json()["data"]
+    assert {skill["name"]: skill["directory"] for skill in listed}["odd"] == f"{folder}??"
+    assert echo in {skill["name"] for skill in listed}
+    found = client.get("/api/v1/catalog/search?q=odd").json()["data"]
+    assert found[0]["skill"]["directory"] == client.get("/api/v1/catalog/folder?skill=odd").json()["data"] == f"{folder}??"
+    switched = client.put("/api/v1/catalog/state", json={"skill": "odd", "state": "pinned"})
+    assert (switched.status_code, switched.json()["data"]["state"]) == (200, "pinned")

@@ -161,10 +161,21 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     """A request that does not fit the description of the route: the first fault as text, the first hundred in `problems`."""
     if not isinstance(error, RequestValidationError):
         raise error
-    errors = error.errors()[:_MOST_FAULTS]
-    faults = [{"at": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])} for fault in errors]
+    faults = [_fault(request, fault) for fault in error.errors()[:_MOST_FAULTS]]
     message = f"{faults[0]['at']}: {faults[0]['message']}" if faults else "the request cannot be understood"
     return problem_response(InvalidInput(message, hint="/openapi.json describes every request", problems=faults))
+
+
+def _fault(request: Request, fault: Mapping[str, Any]) -> dict[str, str]:
+    """Where a fault is and what it is; of a body that is no JSON object why that is, in other words than pydantic's."""
+    at, message = ".".join(str(part) for part in fault["loc"]), str(fault["msg"])
+    if fault["type"] == "json_invalid":
+        return {"at": "body", "message": f"this is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}"}
+    if at == "body" and fault["type"] == "model_attributes_type":
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_json = media == "application/json" or (media.startswith("application/") and media.endswith("+json"))
+        message = "this is not a JSON object" if is_json else "a JSON object needs the header `Content-Type: application/json`"
+    return {"at": at, "message": message}
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:

@@ -324,7 +324,7 @@ def _closing(checked: Sequence[CheckedFile], profile: Profile) -> str:
     fixed = sum(len(one.fixed) for one in checked)
     noun = "file is" if len(checked) == 1 else "files are"
     also = f", {fixed} fixed" if fixed else ""
-    return f"{summary['ok']} of {summary['files']} {noun} fine under profile {profile}: {counts}{also}"
+    return f"{summary['ok']:,} of {summary['files']:,} {noun} fine under profile {profile}: {counts}{also}"
 
 
 def _draw_finding(screen: Screen, path: str, diagnostic: Diagnostic) -> None:

@@ -288,7 +288,7 @@ def _nothing(reports: Sequence[Report]) -> str:
     """That nothing was found, and how much was not scanned."""
     reasons = [skipped.reason for report in reports for skipped in report.skipped]
     links, others = reasons.count(LINK), sum(reason not in (LINK, NOT_TEXT, NEVER_PACKED) for reason in reasons)
-    missed = [counted(count, noun) for count, noun in ((links, "link"), (others, "other entry")) if count]
+    missed = [counted(count, noun) for count, noun in ((links, "link"), (others, "other file")) if count]
     return f"nothing found in what was scanned; {' and '.join(missed)} not scanned" if missed else "nothing found"
 
 

@@ -308,7 +308,7 @@ def _last_column(skill: Skill, arguments: argparse.Namespace) -> str:
 
 def _summary(catalog: Catalog, skills: Sequence[Skill]) -> str:
     counts = Counter(skill.status for skill in skills)
-    parts = [f"{counts[status]} {status}" for status in _STATUSES if counts[status]]
+    parts = [f"{counts[status]:,} {status}" for status in _STATUSES if counts[status]]
     roots = sum(root.scanned for root in catalog.roots)
     return f"{counted(len(skills), 'skill')} in {counted(roots, 'root')}: {', '.join(parts) or 'none of this status'}"
 

@@ -72,7 +72,7 @@ def folder(service: CurrentServices, skill: SkillName) -> Answer[str]:
 
     An organisation is shown where that is in its own home, `~`, or in which of the shared folders, never a path of the machine.
     """
-    return Answer(data=service.catalog.directory_to_open(skill))
+    return Answer[str].model_validate({"data": to_plain_json(service.catalog.directory_to_open(skill))})
 
 
 @routes.get("/opening", responses=READ_PROBLEMS)
