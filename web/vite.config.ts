@@ -13,7 +13,7 @@ const server = process.env.SKILLYARD_SERVER ?? "http://127.0.0.1:8787";
 const short = (name: string) => name.replace(/~.*?(?=\.css$|$)/, "").replace(/\.css$/, "");
 
 const FIRST =
-  /[\\/]web[\\/]src[\\/](i18n[\\/]|api[\\/](cache|client|insights|keys|parts|problem|runStates|runs|schedules|session)\.|parts[\\/](Bars|ErrorState|Loaded|Page|Section|figures|foreign|hidden|links|notify)\.)|@mantine[\\/]core[\\/]esm[\\/](core|components[\\/](ActionIcon|AppShell|Badge|Box|Burger|Button|Group|Kbd|Loader|NavLink|Paper|Skeleton|Stack|Text|ThemeIcon|Title|Tooltip|Transition|UnstyledButton|VisuallyHidden))[\\/]|@floating-ui[\\/]|@mantine[\\/]hooks[\\/]/;
+  /[\\/]web[\\/]src[\\/](i18n[\\/]|api[\\/](cache|client|insights|keys|parts|problem|runStates|runs|schedules|session)\.|parts[\\/](Bars|ErrorState|Loaded|Page|Section|WithCode|figures|foreign|hidden|links|notify)\.)|@mantine[\\/]core[\\/]esm[\\/](core|components[\\/](ActionIcon|AppShell|Badge|Box|Burger|Button|Group|Kbd|Loader|NavLink|Paper|Skeleton|Stack|Text|ThemeIcon|Title|Tooltip|Transition|UnstyledButton|VisuallyHidden))[\\/]|@floating-ui[\\/]|@mantine[\\/]hooks[\\/]/;
 
 /** Style sheets are asked for at once and hold up no drawing: the frame of index.html is there first, and main.tsx puts them on. */
 const stylesLater: Plugin = {

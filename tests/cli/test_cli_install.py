@@ -153,6 +153,16 @@ def test_an_update_of_all_goes_on_after_one_that_fails(call: Call, source: Path,
     assert call("update", "--json").data["failed"][0]["skill_id"] == "other"
 
 
+def test_skills_that_have_one_name_hide_no_other_one(call: Call, make_skill: Call, tmp_path: Path) -> None:
+    for folder, name in (("one", "twin"), ("two", "twin"), ("tidy", "tidy")):
+        make_skill(tmp_path / "sources", folder, front_matter=f"name: {name}\ndescription: Does it. Use when asked.")
+    answer = call("install", tmp_path / "sources")
+    assert (answer.code, [one["name"] for one in call("versions", "--json").data["skills"]]) == (1, ["tidy"])
+    assert "failed the source has several skills called twin" in answer.out
+    assert "--skill one or --skill two" in answer.err
+    assert call("install", tmp_path / "sources", "--skill", "two").code == 0
+
+
 @pytest.mark.parametrize("options", [(), ("--list",)])
 def test_a_folder_that_was_taken_for_a_repository_is_named_as_one(
     call: Call, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]

@@ -171,6 +171,7 @@ def test_what_is_not_there_is_said_in_chinese_with_the_original_words_and_a_way_
     told = page.get_by_role("alert")
     expect(told).to_contain_text("没有这条记录")
     expect(told.locator("[lang=en]")).to_contain_text("run_nosuch")
+    expect(told.locator("[lang=en] code")).to_have_text("skillyard runs")
     page.goto("/doctor")
     expect(page.get_by_text("脚本所需的软件包")).to_be_visible()
     expect(page.get_by_text("沙箱 bwrap")).to_be_visible()

@@ -36,7 +36,7 @@ from skillyard.packages import (
 )
 from skillyard.packages.model_signature import OMS_FILE, PinnedKey, verify_model
 from skillyard.registry.powers import POWER_LISTS, Powers, read_powers
-from skillyard.registry.registry_values import AgreeReplacement, Consent, FetchedTree, Progress
+from skillyard.registry.registry_values import AgreeReplacement, Consent, FetchedTree, InstallRefusal, Progress
 from skillyard.registry.skills_lock import SKILLS_LOCK_FILE, folder_hash
 from skillyard.settings_reader import Settings, SettingsReader, texts
 from skillyard.text import single_line
@@ -380,8 +380,12 @@ class InstallRequest:
     skip_refused: bool = False
 
 
-def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallRequest) -> list[tuple[Candidate, str]]:
+def select_candidates(
+    pairs: list[tuple[Candidate, str]], request: InstallRequest, refused: list[InstallRefusal]
+) -> list[tuple[Candidate, str]]:
     """The candidates the request is about, each id once, with the digests that were promised; each beside its folder's name.
+
+    With `skip_refused` those that have one id go to `refused`, unless there are no others.
 
     Raises:
         NoSkillInside: one that it must have is not there.
@@ -396,11 +400,15 @@ def select_candidates(pairs: list[tuple[Candidate, str]], request: InstallReques
     if twice := sorted({skill_id for skill_id in ids if ids.count(skill_id) > 1}):
         paths = [candidate.origin.path for candidate, _ in pairs if candidate.skill_id in twice]
         ways = " or ".join(f"--skill {single_line(path)}" for path in paths[:_NAMED]) + (" ..." if len(paths) > _NAMED else "")
-        raise AmbiguousSkill(
+        error = AmbiguousSkill(
             f"the source has several skills called {', '.join(twice)}",
             hint=f"choose one by its path: {ways}",
             candidates=paths,
         )
+        if not request.skip_refused or set(ids) == set(twice):
+            raise error
+        refused.append(InstallRefusal.of(error))
+        pairs = [pair for pair in pairs if pair[0].skill_id not in twice]
     for candidate, _ in pairs:
         promised = request.expected.get(candidate.skill_id)
         if promised is not None and not _has_content(candidate, promised):

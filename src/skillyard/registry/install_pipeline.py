@@ -122,7 +122,7 @@ class InstallPipeline:
             offered, passed_over = skills_of_package(Path(fetched.tree), find_skills(fetched.tree))
             skills = choose_skills(offered, () if fetched.chosen else request.names)
         with log.step("checksum", 50):
-            pairs = select_candidates(self._staged(operation, skills, fetched, request, refused), request)
+            pairs = select_candidates(self._staged(operation, skills, fetched, request, refused), request, refused)
         if request.dependencies and self.dependencies is not None:
             had = ([candidate for candidate, _ in pairs], request.source, fetched, offered, operation.folder, self.limits)
             pairs = self._with_dependencies(self.dependencies, log, pairs, DependencyRequest(*had))

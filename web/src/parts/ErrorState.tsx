@@ -9,6 +9,7 @@ import { common } from "@/i18n/common";
 
 import { Original } from "./Original";
 import { sentence } from "./sentence";
+import { WithCode } from "./WithCode";
 
 interface Props {
   error: unknown;
@@ -25,9 +26,13 @@ export function ErrorState({ error, again }: Props) {
   const hint = gone ? t.unreachableHint : own ? t.unexpectedHint : (meant?.fix ?? (problem.hint && sentence(problem.hint, true)));
   const Icon = gone ? IconPlugConnectedX : IconAlertTriangle;
   return (
-    <Alert variant="light" color={gone ? "gray" : "red"} icon={<Icon size={20} />} title={title} role="alert" styles={{ title: { overflowWrap: "anywhere" } }}>
+    <Alert variant="light" color={gone ? "gray" : "red"} icon={<Icon size={20} />} title={<WithCode>{title}</WithCode>} role="alert" styles={{ title: { overflowWrap: "anywhere" } }}>
       <Stack gap="sm" align="flex-start">
-        {hint && <Text size="sm">{hint}</Text>}
+        {hint && (
+          <Text size="sm">
+            <WithCode>{hint}</WithCode>
+          </Text>
+        )}
         {meant && <Original>{[problem.message, problem.hint]}</Original>}
         {own && <Code block>{problem.message}</Code>}
         <Group gap="sm">

@@ -14,6 +14,7 @@ import { CopyIcon } from "@/parts/CopyIcon";
 import { visible } from "@/parts/foreign";
 import { Original } from "@/parts/Original";
 import { sentence } from "@/parts/sentence";
+import { WithCode } from "@/parts/WithCode";
 
 import { Calls } from "./Calls";
 import type { PanelTab } from "./Panel";
@@ -217,9 +218,13 @@ function Failure({ error }: { error: Extract<Part, { kind: "error" }>["error"] }
   const meant = useMeaning("errors")(error.code);
   const hint = meant?.fix ?? error.hint;
   return (
-    <Alert color="red" icon={<IconAlertTriangle size={20} />} role="alert" title={meant?.title ?? sentence(visible(error.message))} styles={{ title: { overflowWrap: "anywhere" } }}>
+    <Alert color="red" icon={<IconAlertTriangle size={20} />} role="alert" title={<WithCode>{meant?.title ?? sentence(visible(error.message))}</WithCode>} styles={{ title: { overflowWrap: "anywhere" } }}>
       <Stack gap="xs">
-        {hint && <bdi>{meant ? hint : sentence(visible(hint), true)}</bdi>}
+        {hint && (
+          <bdi>
+            <WithCode>{meant ? hint : sentence(visible(hint), true)}</WithCode>
+          </bdi>
+        )}
         {meant && <Original>{[error.message, error.hint]}</Original>}
         {error.said && (
           <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere" }}>

@@ -1,5 +1,5 @@
 /** One skill: what it says, holds, may do, which versions it has, who can load it, and a form to run it. */
-import { Alert, Badge, Code, Skeleton, Stack, Tabs, Text, Tooltip } from "@mantine/core";
+import { Alert, Badge, Skeleton, Stack, Tabs, Text, Tooltip } from "@mantine/core";
 import { IconBook, IconChecklist, IconDevices, IconFiles, IconHistory, IconLayoutDashboard, IconPackageOff, IconPlayerPlay, IconShield, IconTargetArrow, type Icon } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -21,6 +21,7 @@ import { scanned } from "@/parts/scanWords";
 import { AsksBadge, StateBadge } from "@/parts/StateBadge";
 import { visible } from "@/parts/foreign";
 import { sentence } from "@/parts/sentence";
+import { WithCode } from "@/parts/WithCode";
 import { WithdrawalBadge } from "@/parts/WithdrawalBadge";
 
 import { Actions } from "./Actions";
@@ -174,15 +175,13 @@ function Frame({ skill, whole, children }: { skill: SkillDetail; whole: boolean;
     >
       {skill.status !== "ok" && (
         <Alert variant="light" color={skill.status === "disabled" ? "gray" : skill.status === "shadowed" ? "yellow" : "red"} mb="lg" title={t.notOffered[skill.status]}>
-          {skill.reason}
+          <WithCode>{skill.reason ?? ""}</WithCode>
         </Alert>
       )}
       {skill.withdrawal && (
         <Alert variant="light" color={skill.withdrawal === "deprecated" ? "yellow" : "red"} mb="lg" title={s.withdrawnTitle[skill.withdrawal]}>
           <bdi>
-            {sentence(visible(skill.withdrawn ?? ""))
-              .split("`")
-              .map((part, index) => (index % 2 ? <Code key={index}>{part}</Code> : part))}
+            <WithCode>{sentence(visible(skill.withdrawn ?? ""))}</WithCode>
           </bdi>
         </Alert>
       )}
