@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from skillyard.access import AuditLog, Keys, Organisations, SignInSessions
-from skillyard.database import METADATA, Database, api_keys
+from skillyard.database import ALL_TABLES, Database, api_keys
 from skillyard.errors import InvalidInput, RecordExists, RecordNotFound
 
 
@@ -27,7 +27,7 @@ def test_the_database_holds_nothing_that_lets_somebody_in(keys: Keys, sessions: 
     key, secret = keys.create("ci", ["admin"])
     cookie, _ = sessions.open(key, timedelta(hours=1))
     with database.read() as connection:
-        kept = "\n".join(str(connection.execute(select(table)).all()) for table in METADATA.sorted_tables)
+        kept = "\n".join(str(connection.execute(select(table)).all()) for table in ALL_TABLES.sorted_tables)
     assert secret not in kept
     assert cookie not in kept
     assert key.prefix in kept

@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from skillyard.access import ApiKey, AuditLog, AuthorizationTerms, IssuedTokens, Keys, OAuthClient, OAuthStore
 from skillyard.access.oauth_store import check_addresses, is_local, permitted_scopes, same_resource
-from skillyard.database import METADATA, Database, oauth_clients, oauth_grants
+from skillyard.database import ALL_TABLES, Database, oauth_clients, oauth_grants
 from skillyard.errors import AuthorizationRefused, RecordNotFound, SkillyardError
 
 BACK = "http://127.0.0.1:4711/callback"
@@ -86,7 +86,7 @@ def test_the_database_holds_nothing_that_lets_somebody_in(oauth: OAuthStore, ada
     client, code = allow(oauth, ada)
     issued = exchange(oauth, client, code)
     with database.read() as connection:
-        kept = "\n".join(str(connection.execute(select(table)).all()) for table in METADATA.sorted_tables)
+        kept = "\n".join(str(connection.execute(select(table)).all()) for table in ALL_TABLES.sorted_tables)
     assert client.id in kept
     assert [secret for secret in (code, issued.access, issued.refresh, VERIFIER) if secret in kept] == []
 

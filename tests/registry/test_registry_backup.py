@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from skillyard.database import METADATA, Database
+from skillyard.database import ALL_TABLES, Database
 from skillyard.errors import DigestMismatch, InstallProblem, InvalidInput, MalformedArchive, SkillyardError
 from skillyard.packages import Source, tree_digest
 from skillyard.registry import Registry
@@ -56,7 +56,7 @@ def rows(place: BackupHome) -> dict[str, list[dict[str, Any]]]:
     with contextlib.closing(place.database()) as database, database.read() as connection:
         return {
             table.name: [dict(row) for row in connection.execute(select(table).order_by(*table.primary_key)).mappings()]
-            for table in METADATA.sorted_tables
+            for table in ALL_TABLES.sorted_tables
             if table.name not in TRANSIENT
         }
 
@@ -308,7 +308,7 @@ def test_an_open_database_sees_the_restored_records(backup: Path, tmp_path: Path
     with contextlib.closing(Database.open(str(place.home), place.database_url)) as database:
         restore_backup(backup, lambda name: place, force=True)
         with database.read() as connection:
-            assert connection.execute(select(METADATA.tables["skill_definitions"])).mappings().one()["skill_id"] == "pdf"
+            assert connection.execute(select(ALL_TABLES.tables["skill_definitions"])).mappings().one()["skill_id"] == "pdf"
 
 
 def test_records_under_another_name_are_neither_copied_as_a_file_nor_replaced_by_one(tmp_path: Path) -> None:
