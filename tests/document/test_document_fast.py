@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import marshal
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -167,3 +169,19 @@ def test_a_summary_is_plain_data_that_can_be_cached() -> None:
     assert marshal.loads(marshal.dumps(tuple(summary))) == tuple(summary)
     assert summary.keywords == ("a",)
     assert summary.phrases == ("read_pdf", "read this")
+
+
+def test_threads_that_come_and_go_may_be_the_first_to_read() -> None:
+    read = """
+import threading
+
+def read():
+    from skillyard.document import summarize
+    assert summarize(b"---\\nname: one\\ndescription: Counts. Use when asked.\\n---\\nDo it.\\n").name == "one"
+
+for _ in range(20):
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+"""
+    subprocess.run([sys.executable, "-c", read], check=True)

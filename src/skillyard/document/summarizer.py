@@ -7,10 +7,10 @@ numbers, so its answer is only used where both readers are known to agree. A tes
 from __future__ import annotations
 
 import re
+import threading
 from codecs import utf_8_decode
-from typing import TYPE_CHECKING, Final
-
-import yaml_rs
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.document.document_rules import (
     DEPTH_LIMIT,
@@ -38,8 +38,34 @@ _BRACKETS: Final = re.compile(r"[\[{,:](?:(?<=[\[{,])\s*[?:>|]|(?<=:)(?:[?,\]}]|
 # The fast parser nests without limit on `- - - -` and would run out of stack; a short header cannot take it that far.
 _NESTED: Final = re.compile(r"(?:[-?:][ ]*){16}")
 _SAFE_LENGTH: Final = 1024
-_loads: Final = yaml_rs.loads
-_REFUSE_ALIASES: Final = yaml_rs.AliasLimits(0, 0, 0)
+
+
+def _fast_parser() -> Any:
+    """The module `yaml_rs`, loaded by a thread that does not end while the process lives.
+
+    Its allocator takes the thread that loads it for the main one. When that thread ended, and a later one came to lie at its
+    address, the process crashed (yaml_rs 0.1.6).
+    """
+    if threading.current_thread() is threading.main_thread():
+        return import_module("yaml_rs")
+    loaded: list[Any] = []
+    done, never = threading.Event(), threading.Event()
+
+    def load_and_stay() -> None:
+        try:
+            loaded.append(import_module("yaml_rs"))
+        finally:
+            done.set()
+        never.wait()
+
+    threading.Thread(target=load_and_stay, name="yaml_rs", daemon=True).start()
+    done.wait()
+    return loaded[0] if loaded else import_module("yaml_rs")  # which raises what went wrong
+
+
+_PARSER: Final = _fast_parser()
+_loads: Final = _PARSER.loads
+_REFUSE_ALIASES: Final = _PARSER.AliasLimits(0, 0, 0)
 
 _EMPTY: Final = type(None)
 _TEXT: Final[frozenset[type]] = frozenset((str, _EMPTY))
