@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -236,6 +240,41 @@ async def test_small_process_limits_are_set(run_script) -> None:
         policy=Policy(timeout_ms=5_000, nofile=64, file_size_mb=2),
     )
     assert result.value == {"NOFILE": 64, "FSIZE": 2 << 20, "CORE": 1, "STACK": 8 << 20, "CPU": 6}
+
+
+_LIMITED = """
+import asyncio, json, resource, sys
+for name, most in {"NOFILE": 100, "CORE": 0, "FSIZE": 1 << 20}.items():
+    resource.setrlimit(getattr(resource, "RLIMIT_" + name), (most, most))
+from skillyard.sandbox import Job, Policy, backends
+backend = next(backend for backend in backends() if backend.name == sys.argv[1])
+result = asyncio.run(backend.run(Job(sys.argv[2], sys.argv[3], b"", Policy(timeout_ms=8_000))))
+print(json.dumps([result.status, result.value or result.stdout.decode(), result.stderr.decode()]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (
+            "main.py",
+            "import json, os, resource\nos.write(3, json.dumps(resource.getrlimit(resource.RLIMIT_NOFILE)[1]).encode())",
+        ),
+        ("main.sh", "ulimit -H -n"),
+        (
+            "main.js",
+            "console.log(process.report.getReport().userLimits.open_files.hard)",
+        ),
+    ],
+)
+def test_a_process_with_lower_limits_runs_skills_within_them(
+    backend: SandboxBackend, skill_tree: Path, entry: str, text: str
+) -> None:
+    (skill_tree / entry).write_text(text, "ascii")
+    command = [sys.executable, "-c", _LIMITED, backend.name, str(skill_tree), entry]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    status, value, errors = json.loads(ran.stdout)
+    assert (status, int(value), errors) == ("ok", 100, "")
 
 
 async def test_no_descriptor_of_this_process_is_lost(run_script, folders_of_runs) -> None:

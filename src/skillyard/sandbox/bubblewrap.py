@@ -35,7 +35,7 @@ from skillyard.sandbox.preparation import (
 )
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, SandboxCommand
 from skillyard.sandbox.run_job import common_limits, process_limits, run_job
-from skillyard.sandbox.runtimes import runtime_for, version_of
+from skillyard.sandbox.runtimes import runtime_for, settable, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ class BubblewrapBackend:
         limits = dict(process_limits(run))
         if run.cgroup is None:
             limits["NPROC"] = run.policy.pids + 1  # counted in the run's own user namespace, with bwrap's first process
+        limits = settable(limits)
         first = [] if run.runtime.kind == "python" else _without_cores(limits)
         inner = first + run.runtime.with_programs_in(OWN_FOLDER).command(
             f"/skill/{run.entry}",
@@ -134,6 +135,7 @@ class BubblewrapBackend:
         limits = dict(session_limits(session))
         if session.cgroup is None:
             limits["NPROC"] = session.policy.pids
+        limits = settable(limits)
         program = f"{OWN_FOLDER}session/{session.program}"
         inner = session.command(program, descriptors, limits)
         opening: list[str] = []

@@ -43,7 +43,7 @@ from skillyard.sandbox.run_job import (
     run_result,
     run_slot,
 )
-from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, strips_types, version_of
+from skillyard.sandbox.runtimes import NODE_ENDINGS, TYPESCRIPT, Runtime, runtime_for, settable, strips_types, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits
 
@@ -247,7 +247,7 @@ class _ContainerRun:
             argv=runtime.command(f"/skill/{run.entry}", run.job, runner=runner, result=3, gate=-1, limits={}),
             environment=run_variables(run),
             folder="/workspace" if run.has_workspace else "/skill",
-            limits=process_limits(run),
+            limits=settable(process_limits(run)),
             streams=policy.reaches_network or run.stage.environment.local_sockets,
             deleted=allowed if run.job.workspace else 0,
         )
@@ -376,7 +376,7 @@ class ContainerSession:
             argv=session.command(f"{OWN_FOLDER}session/{session.program}", own, {}),
             environment=session_variables(session),
             folder="/workspace",
-            limits=session_limits(session),
+            limits=settable(session_limits(session)),
             streams=True,  # in a network of its own
         )
 

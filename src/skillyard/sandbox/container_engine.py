@@ -25,7 +25,7 @@ from typing import Final, Literal
 from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox.preparation import SYSTEM_FILES, TOP_FOLDERS
 from skillyard.sandbox.processes import is_running, started_at
-from skillyard.sandbox.runtimes import CONTAINER_PROGRAMS, on_trusted_path
+from skillyard.sandbox.runtimes import CONTAINER_PROGRAMS, on_trusted_path, settable
 
 EngineKind = Literal["docker", "podman"]
 LABEL: Final = "org.skillyard.run"
@@ -199,10 +199,7 @@ def _has_runc() -> bool:
 def _ulimit(name: str, number: int) -> str:
     """A limit that this user may set: podman fails where it would have to raise one."""
     if sys.platform == "linux":
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_NOFILE if name == "nofile" else resource.RLIMIT_NPROC)[1]
-        number = number if most == resource.RLIM_INFINITY else min(number, most)
+        number = settable({name.upper(): number})[name.upper()]
     return f"{name}={number}:{number}"
 
 

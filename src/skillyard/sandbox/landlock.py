@@ -24,7 +24,7 @@ from skillyard.sandbox.preparation import PreparedRun, own_script
 from skillyard.sandbox.process_launch import Descriptors, SandboxCommand
 from skillyard.sandbox.processes import threads_of_user
 from skillyard.sandbox.run_job import common_limits, process_limits, run_job
-from skillyard.sandbox.runtimes import runtime_for
+from skillyard.sandbox.runtimes import runtime_for, settable
 from skillyard.sandbox.seccomp import FilterOptions
 from skillyard.sandbox.session_preparation import PreparedSession, session_limits
 
@@ -186,7 +186,7 @@ def _with_processes(limits: dict[str, int], run: PreparedRun | PreparedSession) 
         single_identity = run.identity is not None and run.identity.single
         user = run.identity.uid if run.identity else os.getuid()
         limits["NPROC"] = run.policy.pids + (0 if single_identity else threads_of_user(user))
-    return limits
+    return settable(limits)
 
 
 def _handled(version: int) -> tuple[int, int, int, int]:

@@ -159,6 +159,16 @@ def bash() -> str:
     raise RuntimeUnavailable("there is no bash here to start a script", hint="install bash, for example apt-get install bash")
 
 
+def settable(limits: Mapping[str, int]) -> dict[str, int]:
+    """`limits`, by the names of `resource.RLIMIT_*`, none above what this process may have: a child cannot raise it."""
+    import resource
+
+    most = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1] for name in limits}
+    return {
+        name: number if most[name] == resource.RLIM_INFINITY else min(number, most[name]) for name, number in limits.items()
+    }
+
+
 def shell_setup(result: int, gate: int, limits: Mapping[str, int]) -> str:
     """The commands that set `limits`, move the result pipe to its promised number and wait until the gate opens.
 
