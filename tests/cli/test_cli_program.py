@@ -122,6 +122,19 @@ def test_trouble_with_the_system_names_the_path(call: Call, examples: Path, tmp_
     assert str(tmp_path / "missing" / "file") in answer.data["error"]["message"]
 
 
+@pytest.mark.parametrize("command", ["list", "check", "doctor", "run"])
+def test_a_current_folder_that_was_deleted_is_named(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone").mkdir()
+    os.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    result = call(command, *(["pdf"] if command == "run" else []))
+    assert result.code == 1
+    assert "the current folder no longer exists" in result.out + result.err
+
+
 def test_ctrl_c_ends_quietly(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(arguments: object) -> None:
         raise KeyboardInterrupt

@@ -121,6 +121,13 @@ def folder_name(skill: Skill) -> str:
     return head.rpartition("/")[2] if name == "current" and skill.source == "installed" else name
 
 
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise InvalidInput("the current folder no longer exists", hint="change to one that exists: cd ~") from error
+
+
 def _only(matches: list[Skill], query: str) -> Skill:
     for statuses in _GROUPS:
         group = [skill for skill in matches if skill.status in statuses]
@@ -184,6 +191,7 @@ class SkillCatalog:
 
         Raises:
             InvalidConfiguration: a settings file cannot be understood.
+            InvalidInput: `cwd` is left out, and the current folder no longer exists.
         """
         environ = dict(os.environ if environ is None else environ)
         if isinstance(roots, str | os.PathLike):
@@ -191,7 +199,7 @@ class SkillCatalog:
         data = home_directory(environ)
         request = CatalogRequest(
             named=None if roots is None else tuple(os.fspath(root) for root in roots),
-            cwd=os.path.abspath(cwd or os.getcwd()),
+            cwd=os.path.abspath(cwd or _current_folder()),
             home=os.path.abspath(home or environ.get("HOME") or os.path.expanduser("~")),
             data=data,
             environ=environ,
