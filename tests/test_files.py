@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import os
 import stat
 import threading
 import zlib
@@ -13,7 +14,7 @@ from ordinary_user import ordinary_user
 
 from skillyard import files
 from skillyard.errors import FileTooLarge
-from skillyard.files import locked, locked_scratch, move_folder, read_limited, replace_file
+from skillyard.files import locked, locked_scratch, move_folder, read_limited, replace_file, write_output
 
 
 def test_a_file_is_made_for_its_owner_only_and_replaced_with_the_mode_asked_for(tmp_path: Path) -> None:
@@ -47,6 +48,27 @@ def test_a_link_is_replaced_and_what_it_led_to_stays(tmp_path: Path) -> None:
     replace_file(tmp_path / "link", b"new")
     assert (tmp_path / "target").read_bytes() == b"kept"
     assert not (tmp_path / "link").is_symlink()
+
+
+def test_an_output_goes_through_a_link_and_into_a_device_or_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    for text in (b"old", b"new"):
+        write_output(tmp_path / "link", text)
+    assert ((tmp_path / "target").read_bytes(), os.readlink(tmp_path / "link")) == (b"new", "target")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    there, device = os.openpty()
+    try:
+        write_output(tmp_path / "pipe", b"one")
+        write_output(os.ttyname(device), b"two")
+        write_output(f"/proc/self/fd/{device}", b"three")
+        assert (os.read(reader, 9), os.read(there, 9)) == (b"one", b"twothree")
+        assert (tmp_path / "pipe").is_fifo()
+    finally:
+        for descriptor in (reader, there, device):
+            os.close(descriptor)
+    with pytest.raises(IsADirectoryError):
+        write_output(tmp_path, b"")
 
 
 def test_two_who_count_in_one_file_lose_no_number(tmp_path: Path) -> None:

@@ -82,6 +82,24 @@ def replace_file(
         raise
 
 
+def write_output(path: str | os.PathLike[str], data: bytes, *, mode: int = 0o644) -> None:
+    """Write `data` where a user says: whole or not at all to a file, through a link to it; as it is to a device or a pipe.
+
+    What is below /dev and /proc, such as `/dev/null` and `/dev/stdout`, is opened and never replaced.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    given = os.path.abspath(path)
+    with contextlib.suppress(FileNotFoundError):
+        kind = os.stat(given).st_mode
+        if given.startswith(("/dev/", "/proc/")) or not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            with os.fdopen(os.open(given, os.O_WRONLY | os.O_APPEND | CLOEXEC), "wb") as stream:
+                stream.write(data)
+            return
+    replace_file(os.path.realpath(given), data, mode=mode)
+
+
 @contextlib.contextmanager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     """Keep other processes out while the file `path` is read, changed and replaced; the lock is the file `path.lock`.

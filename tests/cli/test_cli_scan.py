@@ -96,6 +96,11 @@ def test_code_hosts_get_sarif(call: Call, bad: Path, project: Path) -> None:
     run = json.loads((project / "out.sarif").read_text())["runs"][0]
     places = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]]
     assert set(places) == {"skills/bad/run.sh"}
+    (project / "link.sarif").symlink_to("out.sarif")
+    (project / "out.sarif").write_text("old")
+    assert call("scan", "skills", "--sarif", "link.sarif").code == 1
+    assert (project / "link.sarif").is_symlink()
+    assert json.loads((project / "out.sarif").read_text())["runs"] == [run]
 
 
 def test_one_skill_is_named_by_file_or_by_name(call: Call, bad: Path) -> None:

@@ -194,6 +194,13 @@ def unpacked(path: Path) -> list[tuple[tarfile.TarInfo, bytes]]:
         return [(member, tar.extractfile(member).read()) for member in tar]  # type: ignore[union-attr] # they are files
 
 
+def test_a_backup_replaces_nothing_but_a_file(place: BackupHome, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInput, match="is not a file"):
+        write_backup([place], tmp_path / "pipe", force=True)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_backup_that_was_cut_off_anywhere_is_refused(backup: Path, tmp_path: Path) -> None:
     data = backup.read_bytes()
     target = BackupHome("default", tmp_path / "target", f"sqlite:///{tmp_path}/target/skillyard.db")

@@ -100,7 +100,7 @@ def pack(
         InvalidInput: the format is unknown.
         OSError: it cannot be read or written.
     """
-    from skillyard.files import replace_file
+    from skillyard.files import write_output
 
     name = Path(target).name
     chosen = format or next((form for form, ends in _SUFFIXES.items() if name.lower().endswith(ends)), None)
@@ -116,7 +116,7 @@ def pack(
         raise ArchiveTooLarge(
             f"the package is over {limit_words(limits.archive)}", hint="keep large data out of it", limit=limits.archive
         )
-    replace_file(target, data, mode=0o644)
+    write_output(target, data)
     digest = digest_of_entries((item.path, item.kind, hashlib.sha256(item.data).digest()) for item in items)
     paths = tuple(item.path for item in items)
     return Package(Path(target), digest, digest_of(data), len(data), paths, tuple(sorted(ignored)))

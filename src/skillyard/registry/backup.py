@@ -79,9 +79,11 @@ def write_backup(
     """Write everything in `homes`, and the files `beside` them such as a project's lock, into the file `target`.
 
     Raises:
-        InvalidInput: there is a file already, and no `force`; or it cannot be written there.
+        InvalidInput: there is a file already, and no `force`, or something else; or it cannot be written there.
         DatabaseUnavailable: records cannot be read.
     """
+    if target.exists() and not target.is_file():
+        raise InvalidInput(f"{target} is not a file", hint="name a file, in a folder that exists")
     if target.exists() and not force:
         raise InvalidInput(f"{target} already exists", hint="choose another name, or replace it with --force")
     try:

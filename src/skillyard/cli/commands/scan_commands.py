@@ -207,10 +207,10 @@ def _with_suppressions_of_before(reports: list[Report], changed: ChangedFiles, a
 
 
 def _write_sarif(path: Path, reports: Sequence[Report]) -> None:
-    from skillyard.files import replace_file
+    from skillyard.files import write_output
     from skillyard.scanner import to_sarif
 
-    replace_file(path, json.dumps(to_sarif(reports), indent=2).encode("utf-8") + b"\n", mode=0o644)
+    write_output(path, json.dumps(to_sarif(reports), indent=2).encode("utf-8") + b"\n")
 
 
 def _summary(reports: Sequence[Report]) -> dict[str, int]:

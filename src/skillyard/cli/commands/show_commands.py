@@ -171,9 +171,8 @@ def add_read_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_command(arguments: argparse.Namespace) -> int:
     """Print the file as it is, or copy it."""
-    from pathlib import Path
-
     from skillyard.cli.confirmation import require_consent
+    from skillyard.files import write_output
 
     screen: Screen = arguments.screen
     catalog, skill = open_skill(arguments, arguments.name)
@@ -182,7 +181,7 @@ def read_command(arguments: argparse.Namespace) -> int:
     if content.note:
         screen.note(content.note)
     if arguments.output:
-        Path(arguments.output).write_bytes(content.data)
+        write_output(arguments.output, content.data)
         screen.note(f"wrote {len(content.data):,} bytes to {arguments.output}")
     elif content.text is None:
         raise BinaryFile(
