@@ -54,7 +54,7 @@ def test_an_output_goes_through_a_link_and_into_a_device_or_a_pipe(tmp_path: Pat
     (tmp_path / "link").symlink_to("target")
     for text in (b"old", b"new"):
         write_output(tmp_path / "link", text)
-    assert ((tmp_path / "target").read_bytes(), os.readlink(tmp_path / "link")) == (b"new", "target")
+    assert ((tmp_path / "target").read_bytes(), (tmp_path / "link").readlink()) == (b"new", Path("target"))
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     there, device = os.openpty()

@@ -18,6 +18,7 @@ from skillyard.cli.command_options import LOCAL_OWNER, import_conversations, ope
 from skillyard.cli.confirmation import answer_about_command, ask, ask_line
 from skillyard.cli.screen import FAILURE, OK, describe_failure
 from skillyard.errors import InvalidInput, SkillyardError, UsageProblem
+from skillyard.files import write_output
 from skillyard.paths import is_reserved
 from skillyard.text import sanitize, shorten, single_line
 
@@ -213,8 +214,9 @@ class _ChatSession:
             self.put(rest.strip())
         elif command == ":get":
             name, _, target = rest.strip().partition(" ")
-            Path(target.strip() or Path(name).name).write_bytes(self._chat.folder(self._conversation).read(name))
-            self._screen.note(f"wrote {target.strip() or Path(name).name}")
+            output = target.strip() or Path(name).name
+            write_output(output, self._chat.folder(self._conversation).read(name))
+            self._screen.note(f"wrote {output}")
         elif command == ":retry":
             self._finish(self._runner.run(self._chat.retry(self._conversation)))
         elif command.startswith(":"):
