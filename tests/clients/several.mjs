@@ -56,6 +56,10 @@ function next() {
 }
 
 process.on("beforeExit", () => {
-  if (now) writeSync(tells, `${JSON.stringify({ ...now, code: now.code ?? process.exitCode ?? 0 })}\n`);
-  next();
+  try {
+    if (now) writeSync(tells, `${JSON.stringify({ ...now, code: now.code ?? process.exitCode ?? 0 })}\n`);
+    next();
+  } catch {
+    process.reallyExit(1); // who asked is gone: it was killed
+  }
 });
