@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from typing import Literal, Self
 
     from skillyard.catalog.catalog_rows import SkillRow
+    from skillyard.catalog.root_scan import RootScan
     from skillyard.catalog.user_changes import SkillSettings
     from skillyard.document import Profile
 
@@ -89,8 +90,8 @@ _Test = Callable[["Skill", str], bool]
 
 # The exact comes before the near; the slug, which is half of the id, counts as a name too.
 _STAGES: Final[tuple[_Test, ...]] = (
-    lambda skill, query: query in (skill.id, skill.reference),
-    lambda skill, query: folder_name(skill) == query or skill.directory == query,
+    lambda skill, query: ":" in query and query in (skill.id, skill.reference),
+    lambda skill, query: query in skill.directory and (folder_name(skill) == query or skill.directory == query),
     lambda skill, query: skill.name == query,
     lambda skill, query: skill.display_name == query,
     lambda skill, query: skill.slug == query.lower() or skill.name.lower() == query.lower(),
@@ -217,7 +218,12 @@ class SkillCatalog:
     @property
     def roots(self) -> tuple[Root, ...]:
         """The folders that were searched or refused, in order of precedence."""
-        return tuple(scan.root for scan in self._state.scans)
+        return tuple(scan.root for scan in self.scans)
+
+    @property
+    def scans(self) -> tuple[RootScan, ...]:
+        """What each folder held when it was last scanned, as plain values."""
+        return self._state.scans
 
     @property
     def project_root(self) -> str:

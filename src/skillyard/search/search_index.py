@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
@@ -367,17 +368,18 @@ def _keys(skills: Sequence[Skill], before: SearchIndex | None) -> list[Key]:
     pairs = zip(before.skills, before._keys, strict=True) if before else ()
     known = {id(skill): key for skill, key in pairs if _is_settled(key)}
     now = time.time_ns()
-    keys: list[Key] = []
-    seen: dict[Key, int] = {}
-    for skill in skills:
-        key = known.get(id(skill)) or _key(skill, now)
-        if key in seen:
-            seen[key] += 1
-            key = (*key, seen[key])
-        else:
-            seen[key] = 0
-        keys.append(key)
-    return keys
+    keys = [known.get(id(skill)) or _key(skill, now) for skill in skills]
+    return keys if len(set(keys)) == len(keys) else _numbered(keys)
+
+
+def _numbered(keys: Sequence[Key]) -> list[Key]:
+    """The keys with a number on each that has come before."""
+    seen: Counter[Key] = Counter()
+    numbered: list[Key] = []
+    for key in keys:
+        numbered.append((*key, seen[key]) if seen[key] else key)
+        seen[key] += 1
+    return numbered
 
 
 def _key(skill: Skill, now: int) -> Key:
