@@ -62,7 +62,7 @@ class SearchIndex:
         self.reading = False
         """Whether skills are being read now: who asks for words waits until that is done."""
         self._asked = 0
-        self._tables: dict[_KeysOf, dict[object, tuple[int, ...]]] = {}
+        self._tables: dict[_KeysOf, Mapping[object, tuple[int, ...]]] = {}
         self._before = _Before(before.segments) if before else None
         self._keys: Sequence[Key] = ()
         if not (before and self._take_over(before)):
@@ -352,9 +352,11 @@ def _changed_table(
     before: Sequence[Skill],
     now: Sequence[Skill],
     changed: Sequence[int],
-) -> dict[object, tuple[int, ...]]:
+) -> Mapping[object, tuple[int, ...]]:
     """The table of `before` as it is with the skills of `now` in the places that have changed."""
     gone, come = _table(before, keys_of, changed), _table(now, keys_of, changed)
+    if gone == come:  # as after most edits: then nothing of ten thousand entries need be copied
+        return table
     numbers_of = dict(table)
     for key in gone.keys() | come.keys():  # each once: all skills may have changed, and share a word
         numbers = {*numbers_of.pop(key, ())}.difference(gone.get(key, ())).union(come.get(key, ()))
