@@ -1,10 +1,8 @@
-"""A server whose sandboxes stand ready, and which loads what calls need before they come."""
+"""A server whose sandboxes stand ready."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,28 +47,3 @@ async def test_more_than_may_stand_ready_is_refused(command: Callable[..., Stdio
     done = await asyncio.to_thread(preloaded.run, words, input="", capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "from 1 to 8" in done.stderr
-
-
-def loaded(process: int, package: str) -> bool:
-    return f"/site-packages/{package}/" in Path(f"/proc/{process}/maps").read_text(encoding="utf-8")
-
-
-async def test_what_the_first_search_and_run_need_is_loaded_before_they_come(
-    command: Callable[..., StdioServerParameters],
-) -> None:
-    parameters = command("--no-watch")
-    words = [parameters.command, *parameters.args]
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-
-    def line(**message: object) -> bytes:
-        return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
-
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
-        assert process.stdin is not None
-        process.stdin.write(line(id=1, method="initialize", params=about) + line(method="notifications/initialized"))
-        await until(lambda: loaded(process.pid, "numpy"))
-        assert not loaded(process.pid, "sqlalchemy")  # many clients call nothing
-        process.stdin.write(line(id=2, method="tools/call", params={"name": "skill", "arguments": {"skill": "pdf"}}))
-        await until(lambda: loaded(process.pid, "sqlalchemy"))
-        process.stdin.close()
-        assert process.wait(timeout=60) == 0

@@ -5,9 +5,6 @@ and begin a conversation without the tools of one that is slow to answer `tools/
 the first messages itself: it answers the handshake of older clients, then, while the SDK is imported beside it, `ping` and
 `tools/list`, as the SDK would. The SDK gets every message too, for its own state, and its answers to what was answered are
 dropped.
-
-What tools load when they are first called is loaded before that, while the client talks with its model: at once what searches,
-and behind the first call what runs, because many clients call nothing and that takes a third more memory.
 """
 
 from __future__ import annotations
@@ -19,9 +16,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from skillyard.errors import SkillyardError
 from skillyard.mcp.handshake import (
@@ -42,26 +38,6 @@ if TYPE_CHECKING:
     from skillyard.permissions import Approver
     from skillyard.tools import Language, SkillTools
     from skillyard.workspace import Workspace
-
-
-_FOR_SEARCHES: Final = ("skillyard.search.postings", "skillyard.search.ranker")
-"""What the first search would load."""
-_FOR_RUNS: Final = ("skillyard.engine.journal", "skillyard.engine.pool_engine", "skillyard.sandbox.bubblewrap")
-"""What the first run would load."""
-
-
-@cache
-def _load_beside(modules: tuple[str, ...]) -> threading.Thread:
-    """Import the modules in a thread, once in this process; who needs one meanwhile waits for it, and for no other."""
-
-    def load() -> None:
-        for module in modules:
-            with suppress(ImportError):  # who uses it says what is wrong with it
-                import_module(module)
-
-    loading = threading.Thread(target=load, name="skillyard-loading")
-    loading.start()
-    return loading
 
 
 class EarlyMessages:
@@ -200,17 +176,7 @@ def serve_stdio(
 
     from skillyard.mcp.transports import run_stdio
 
-    _load_beside(_FOR_SEARCHES)
-
-    run_stdio(
-        tools,
-        workspace,
-        watch=watch,
-        lines=early.lines,
-        answered=early.answered,
-        tool_prefix=prefix,
-        called=partial(_load_beside, _FOR_RUNS if run_skills else ()),
-    )
+    run_stdio(tools, workspace, watch=watch, lines=early.lines, answered=early.answered, tool_prefix=prefix)
 
 
 def _read_line() -> str:

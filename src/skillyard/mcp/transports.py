@@ -17,9 +17,8 @@ import os
 import select
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from anyio.abc import ObjectReceiveStream, ObjectSendStream
     from starlette.types import Message, Receive, Scope, Send
 
-    from skillyard.mcp.mcp_server import SkillServer, ToolUse, ToolUses
+    from skillyard.mcp.mcp_server import SkillServer, ToolUses
     from skillyard.workspace import Workspace
 
     Read = SessionMessage | Exception
@@ -187,26 +186,13 @@ def run_stdio(
     lines: Sequence[str],
     answered: Sequence[str | int],
     tool_prefix: str = "",
-    called: Callable[[], object] = lambda: None,
 ) -> None:
-    """Serve `tools` over standard input and output (`serve_stdio`), of which `lines` were read before (`drain_requests`).
-
-    `called` is called behind each call of a tool.
-    """
-    server = create_server(tools, watch=watch, on_call=partial(_use_of_nobody, called), tool_prefix=tool_prefix)
+    """Serve `tools` over standard input and output (`serve_stdio`), of which `lines` were read before (`drain_requests`)."""
+    server = create_server(tools, watch=watch, tool_prefix=tool_prefix)
     try:
         asyncio.run(_serve(server, workspace, lines, answered))
     except* (BrokenPipeError, ConnectionResetError):
         pass  # the client went away while an answer was written: there is nobody left to serve
-
-
-@asynccontextmanager
-async def _use_of_nobody(
-    called: Callable[[], object], request: object, name: str, arguments: Mapping[str, object]
-) -> AsyncIterator[ToolUse]:
-    async with use_of_nobody(request, name, arguments) as use:
-        yield use
-    called()
 
 
 async def _serve(server: SkillServer, workspace: Workspace | None, lines: Sequence[str], answered: Sequence[str | int]) -> None:
