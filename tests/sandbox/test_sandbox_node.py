@@ -237,7 +237,20 @@ def test_versions_that_strip_types_are_known() -> None:
     assert not any(strips_types(version) for version in ((20, 20, 2), (22, 17, 9), (23, 5, 0)))
 
 
-def test_a_program_is_asked_for_its_version_once_for_all_processes(home: Path, tmp_path: Path) -> None:
+def test_a_script_that_starts_another_version_is_asked_again(tmp_path: Path) -> None:
+    shim, chosen = tmp_path / "node", tmp_path / "chosen"
+    shim.write_text(f"#!/bin/sh\necho v$(cat {chosen})\n", encoding="ascii")
+    shim.chmod(0o755)
+    for version in ("18.1.2", "24.19.0"):
+        chosen.write_text(version)
+        runtimes._reported_version.cache_clear()
+        assert ".".join(map(str, version_of(str(shim)))) == version
+
+
+def test_a_program_is_asked_for_its_version_once_for_all_processes(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtimes, "_is_binary", lambda path: True)  # what stands for it here is a script
     program, asked = tmp_path / "node", tmp_path / "asked"
 
     def install(version: str) -> None:

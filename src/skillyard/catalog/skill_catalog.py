@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from typing import Literal, Self
 
     from skillyard.catalog.catalog_rows import SkillRow
-    from skillyard.catalog.root_scan import RootScan
     from skillyard.catalog.user_changes import SkillSettings
     from skillyard.document import Profile
 
@@ -218,12 +217,7 @@ class SkillCatalog:
     @property
     def roots(self) -> tuple[Root, ...]:
         """The folders that were searched or refused, in order of precedence."""
-        return tuple(scan.root for scan in self.scans)
-
-    @property
-    def scans(self) -> tuple[RootScan, ...]:
-        """What each folder held when it was last scanned, as plain values."""
-        return self._state.scans
+        return tuple(scan.root for scan in self._state.scans)
 
     @property
     def project_root(self) -> str:

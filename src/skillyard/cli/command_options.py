@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from skillyard.catalog import Skill
-    from skillyard.catalog.root_scan import RootScan
     from skillyard.cli.screen import Screen
     from skillyard.database import Database
     from skillyard.engine import Records
@@ -50,8 +49,6 @@ LOCAL_OWNER: Final = "default/local user"
 
 
 _NAMED: Final = 5  # skills in a hint
-_kept: list[RootScan] = []
-"""The last scan, up to the end of the process, which ends at once: freeing ten thousand skills takes a twentieth of a list."""
 
 
 def open_catalog(arguments: argparse.Namespace, *, installed: bool = False) -> Catalog:
@@ -87,7 +84,6 @@ def discover_catalog(
             progress=progress,
             installed=installed,
         )
-    _kept[:] = catalog.scans
     if skill_set is not None:
         catalog.check_set(skill_set)  # else every skill would be offered
     for root in catalog.roots:

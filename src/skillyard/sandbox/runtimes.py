@@ -82,7 +82,8 @@ def version_of(path: str) -> tuple[int, ...]:
 def reported_version(path: str) -> str:
     """The start of what the program answers to `--version`, empty when it does not.
 
-    It is kept on disk for as long as the file is the same: some programs take as long to say it as a short run in all.
+    It is kept on disk for as long as the file is the same: some programs take as long to say it as a short run in all. That of
+    a script is asked for again: one that starts the version that is chosen elsewhere stays the same file.
     """
     with contextlib.suppress(OSError):
         state = Path(path).stat()
@@ -106,9 +107,15 @@ def _reported_version(program: tuple[str, int, int, int]) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     text = answer.stdout[:_LONGEST_VERSION].decode("utf-8", "replace")
-    if text:
+    if text and _is_binary(program[0]):
         write_private_cache(file, _VERSIONS, dict([*known.items()][1 - _MOST_VERSIONS :]) | {program: text})
     return text
+
+
+def _is_binary(path: str) -> bool:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+    return False
 
 
 def reachable(path: str, *, as_other: bool) -> str | None:
