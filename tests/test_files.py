@@ -169,3 +169,16 @@ def test_a_cache_whose_sizes_cannot_be_meant_is_not_believed(tmp_path: Path, siz
     body = marshal.dumps(("content", sizes))
     replace_file(file, files._LENGTHS.pack(b"KIND", zlib.crc32(body), len(body)) + body + b"8 bytes.")
     assert files.map_private_cache(str(file), b"KIND", largest=1000) is None
+
+
+@pytest.mark.parametrize("size", [10, 3 << 20])
+def test_a_private_cache_is_read_whole_or_not_at_all(tmp_path: Path, size: int) -> None:
+    file = tmp_path / "kept"
+    files.write_private_cache(str(file), b"KIND", ("x" * size, [1, None]))
+    assert files.read_private_cache(str(file), b"KIND", largest=size + 100) == ("x" * size, [1, None])
+    assert files.read_private_cache(str(file), b"ELSE", largest=size + 100) is None
+    assert files.read_private_cache(str(file), b"KIND", largest=size) is None
+    data = file.read_bytes()
+    for other in (data[:-1], data[:-3] + b"\0\0\0", data[:6], b""):
+        file.write_bytes(other)
+        assert files.read_private_cache(str(file), b"KIND", largest=size + 100) is None

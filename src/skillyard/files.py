@@ -323,21 +323,42 @@ def _sweep(path: str) -> None:
 
 _READ_FLAGS: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 _HEADER: Final = 8  # four bytes that say what it is, four of the checksum
+_WORTH_MAPPING: Final = 1 << 20  # bytes
 
 
 def read_private_cache(path: str, kind: bytes, *, largest: int) -> Any:
     """The content of a file of this `kind`, four bytes; None when there is none, or none that can be trusted."""
     try:
-        data = _read(path, largest)
-    except OSError:
+        data = _bytes_of(path, largest)
+    except (OSError, ValueError):  # ValueError: it became empty
         return None
-    view = memoryview(data)
-    if data[:4] != kind or zlib.crc32(view[_HEADER:]).to_bytes(4, "big") != data[4:_HEADER]:
+    if data[:4] != kind or zlib.crc32(data[_HEADER:]).to_bytes(4, "big") != data[4:_HEADER]:
         return None
     try:
-        return marshal.loads(view[_HEADER:])  # noqa: S302 - see the docstring
+        return marshal.loads(data[_HEADER:])  # noqa: S302 - see the docstring
     except (EOFError, ValueError, TypeError):
         return None
+
+
+def _bytes_of(path: str, largest: int) -> memoryview:
+    """The bytes of a file of ours; a large one is mapped: copying it would take longer than its checksum.
+
+    Raises:
+        OSError, ValueError: it cannot be read.
+    """
+    with _opened(path, largest) as file:
+        if os.fstat(file.fileno()).st_size < _WORTH_MAPPING:
+            return memoryview(file.readall())
+        import mmap
+
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def user_cache_file(name: str) -> str:
+    """The path of a private cache of this user about this machine, whatever home of Skillyard is in use."""
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    folder = root if root.startswith("/") else os.path.expanduser("~/.cache")
+    return f"{folder}/skillyard/{name}"
 
 
 def write_private_cache(path: str, kind: bytes, content: Any) -> None:
@@ -411,11 +432,6 @@ def write_mapped_cache(path: str, kind: bytes, content: Any, arrays: Sequence[An
 
 def _whole(view: memoryview) -> CachePieces:
     return CachePieces(view.nbytes, [view.cast("B")] if view.nbytes else [])  # an empty one cannot be cast
-
-
-def _read(path: str, largest: int) -> bytes:
-    with _opened(path, largest) as file:
-        return file.readall()
 
 
 @contextlib.contextmanager

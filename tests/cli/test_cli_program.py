@@ -209,8 +209,11 @@ def test_what_is_known_of_a_skill_is_shown_without_the_rules_of_the_scanner(exam
     assert "skillyard.scanner.scanner_rules" not in loaded
 
 
-def test_a_server_starts_where_nothing_that_speaks_to_models_is_installed() -> None:
-    script = "import sys; sys.modules['pydantic_ai'] = None; import skillyard.server.application, skillyard.server.http_server"
+def test_a_server_starts_without_the_rules_of_the_scanner_and_where_nothing_that_speaks_to_models_is_installed() -> None:
+    script = (
+        "import sys; sys.modules['pydantic_ai'] = None; import skillyard.server.application, skillyard.server.http_server; "
+        "sys.exit('skillyard.scanner.scanner_rules' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", script], check=True)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from skillyard.errors import RuntimeUnavailable
 from skillyard.sandbox import Policy, can_start, runtimes
-from skillyard.sandbox.runtimes import Runtime, find_tools, node_command, runtime_for, strips_types
+from skillyard.sandbox.runtimes import Runtime, find_tools, node_command, runtime_for, strips_types, version_of
 
 REQUEST = json.dumps({"input": {"x": 21}, "context": {"userId": "u1"}, "config": {"unit": "C"}}).encode()
 SHARED = "const execute = (p, context, config) => [p.x * 2, context.userId, config.unit];\n"
@@ -235,6 +235,47 @@ async def test_a_javascript_skill_sees_no_more_than_a_python_one(run_script, mon
 def test_versions_that_strip_types_are_known() -> None:
     assert all(strips_types(version) for version in ((22, 18, 0), (22, 23, 3), (23, 6, 0), (24, 0, 0)))
     assert not any(strips_types(version) for version in ((20, 20, 2), (22, 17, 9), (23, 5, 0)))
+
+
+def test_a_script_that_starts_another_version_is_asked_again(tmp_path: Path) -> None:
+    shim, chosen = tmp_path / "node", tmp_path / "chosen"
+    shim.write_text(f"#!/bin/sh\necho v$(cat {chosen})\n", encoding="ascii")
+    shim.chmod(0o755)
+    for version in ("18.1.2", "24.19.0"):
+        chosen.write_text(version)
+        runtimes._reported_version.cache_clear()
+        assert ".".join(map(str, version_of(str(shim)))) == version
+
+
+def test_a_program_is_asked_for_its_version_once_for_all_processes(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtimes, "_is_binary", lambda path: True)  # what stands for it here is a script
+    program, asked = tmp_path / "node", tmp_path / "asked"
+
+    def install(version: str) -> None:
+        program.unlink(missing_ok=True)
+        program.write_text(f"#!/bin/sh\necho x >> {asked}\necho v{version}\n", encoding="ascii")
+        program.chmod(0o755)
+
+    def in_a_new_process() -> tuple[int, ...]:
+        runtimes._reported_version.cache_clear()
+        return version_of(str(program))
+
+    install("24.19.0")
+    assert [in_a_new_process() for _ in range(3)] == [(24, 19, 0)] * 3
+    assert asked.read_text() == "x\n"
+    install("26.0.1")
+    assert in_a_new_process() == (26, 0, 1)
+    kept = home / ".cache/skillyard/program-versions"
+    assert kept.stat().st_mode & 0o077 == 0
+    kept.chmod(0o666)  # anyone could have written it now
+    in_a_new_process()
+    assert asked.read_text() == "x\n" * 3
+    program.write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
+    assert in_a_new_process() == ()
+    program.unlink()
+    assert in_a_new_process() == ()
 
 
 @pytest.fixture

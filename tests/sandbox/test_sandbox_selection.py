@@ -119,7 +119,7 @@ def test_a_backend_that_lets_an_attack_through_is_broken(
 async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend_probe, "_probes", {})
     backend = choose_backend(Policy(), "bwrap")
-    (kept,) = (home / ".cache/skillyard").iterdir()
+    kept = home / ".cache/skillyard/sandbox-probes"
     assert kept.stat().st_mode & 0o077 == 0
 
     def never(_: SandboxBackend) -> str:

@@ -89,8 +89,8 @@ _Test = Callable[["Skill", str], bool]
 
 # The exact comes before the near; the slug, which is half of the id, counts as a name too.
 _STAGES: Final[tuple[_Test, ...]] = (
-    lambda skill, query: query in (skill.id, skill.reference),
-    lambda skill, query: folder_name(skill) == query or skill.directory == query,
+    lambda skill, query: ":" in query and query in (skill.id, skill.reference),
+    lambda skill, query: query in skill.directory and (folder_name(skill) == query or skill.directory == query),
     lambda skill, query: skill.name == query,
     lambda skill, query: skill.display_name == query,
     lambda skill, query: skill.slug == query.lower() or skill.name.lower() == query.lower(),

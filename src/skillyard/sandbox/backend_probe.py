@@ -20,12 +20,13 @@ from typing import Final
 
 from skillyard._version import __version__
 from skillyard.errors import SkillyardError
-from skillyard.files import read_private_cache, write_private_cache
+from skillyard.files import read_private_cache, user_cache_file, write_private_cache
 from skillyard.sandbox.job import Job, Probe, SandboxBackend, SandboxResult
 from skillyard.sandbox.policy import Policy, base_environment
 
 # Variables that shells and Python add to their own environment.
 _HARMLESS: Final = {*base_environment(scratch="/"), "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}
+_FILE: Final = "sandbox-probes"
 _KIND: Final = b"SYP1"
 _probes: dict[str, Probe] = {}
 
@@ -109,17 +110,11 @@ def _key(name: str, binary: str | None) -> str:
     return f"{name} {platform.release()} {boot} {os.geteuid()} {changed} {__version__}"
 
 
-def _cache_file() -> str:
-    root = os.environ.get("XDG_CACHE_HOME", "")
-    folder = Path(root) if root.startswith("/") else Path("~").expanduser() / ".cache"
-    return f"{folder}/skillyard/sandbox-probes"
-
-
 def _remembered() -> list[str]:
     """The keys of the probes that held, written by this very user."""
-    keys = read_private_cache(_cache_file(), _KIND, largest=1 << 16)
+    keys = read_private_cache(user_cache_file(_FILE), _KIND, largest=1 << 16)
     return keys if isinstance(keys, list) else []
 
 
 def _remember(key: str) -> None:
-    write_private_cache(_cache_file(), _KIND, [*_remembered()[-15:], key])
+    write_private_cache(user_cache_file(_FILE), _KIND, [*_remembered()[-15:], key])

@@ -8,7 +8,6 @@ looked up through `PATH`, and neither values nor options appear on a command lin
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -35,7 +34,7 @@ from skillyard.sandbox.preparation import (
 )
 from skillyard.sandbox.process_launch import PROXY_PORT, Descriptors, Identity, SandboxCommand
 from skillyard.sandbox.run_job import common_limits, process_limits, run_job
-from skillyard.sandbox.runtimes import runtime_for, settable, version_of
+from skillyard.sandbox.runtimes import reported_version, runtime_for, settable, version_of
 from skillyard.sandbox.seccomp import FilterOptions
 
 if TYPE_CHECKING:
@@ -189,20 +188,10 @@ def _as_user(command: SandboxCommand, identity: Identity | None) -> SandboxComma
     for each hundred megabytes of a service. It is `chroot` that stays at `/`, because it takes numbers as they are; `setpriv`
     looks each up as a name first, which takes longer than all else it does.
     """
-    if identity is None or not _changes_users(_CHROOT):
+    if identity is None or "GNU coreutils" not in reported_version(_CHROOT):  # others know fewer options
         return replace(command, user=identity)
     change = [_CHROOT, f"--userspec=+{identity.uid}:+{identity.gid}", "--groups=", "/"]
     return replace(command, argv=[*change, *command.argv])
-
-
-@lru_cache(maxsize=4)
-def _changes_users(program: str) -> bool:
-    """Whether this is the `chroot` of GNU; others know fewer options."""
-    try:
-        answer = subprocess.run([program, "--version"], capture_output=True, env={}, timeout=5, check=False)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return b"GNU coreutils" in answer.stdout
 
 
 def _options(run: PreparedRun, files: tuple[int, ...], opening: list[str]) -> list[str]:

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from skillyard.errors import NotExecutable, RuntimeUnavailable
+from skillyard.files import read_private_cache, user_cache_file, write_private_cache
 from skillyard.paths import owner_id, safe_relative
 from skillyard.sandbox.process_launch import can_reach
 
@@ -31,6 +32,9 @@ _SYSTEM_FOLDERS: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _SHARED: Final = "/var/cache/skillyard/programs"  # of root, for the users that root's runs are given
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _PATIENCE: Final = 5  # seconds for a program to report its version
+_VERSIONS: Final = b"SYV1"
+_MOST_VERSIONS: Final = 32
+_LONGEST_VERSION: Final = 200  # bytes of an answer
 
 
 def on_trusted_path(name: str) -> Iterator[str]:
@@ -70,23 +74,48 @@ def is_system(path: str) -> bool:
 
 
 def version_of(path: str) -> tuple[int, ...]:
-    """What the program says to `--version`, for example `(24, 19, 0)`; `()` when it does not answer."""
+    """The version that the program reports, for example `(24, 19, 0)`; `()` when it does not answer."""
+    match = re.search(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", reported_version(path))
+    return tuple(int(part) for part in match.groups()) if match else ()
+
+
+def reported_version(path: str) -> str:
+    """The start of what the program answers to `--version`, empty when it does not.
+
+    It is kept on disk for as long as the file is the same: some programs take as long to say it as a short run in all. That of
+    a script is asked for again: one that starts the version that is chosen elsewhere stays the same file.
+    """
     with contextlib.suppress(OSError):
         state = Path(path).stat()
-        return _version(path, state.st_mtime_ns, state.st_size)
-    return ()
+        return _reported_version((path, state.st_ino, state.st_mtime_ns, state.st_size))
+    return ""
 
 
-@lru_cache(maxsize=32)
-def _version(path: str, changed: int, size: int) -> tuple[int, ...]:
-    import subprocess  # only where a skill in another language is to run
+@lru_cache(maxsize=_MOST_VERSIONS)
+def _reported_version(program: tuple[str, int, int, int]) -> str:
+    file = user_cache_file("program-versions")
+    kept = read_private_cache(file, _VERSIONS, largest=1 << 16)
+    known = kept if isinstance(kept, dict) else {}
+    if program in known:
+        return str(known[program])
+    import subprocess  # only for a program that is new here
 
     try:
-        answer = subprocess.run([path, "--version"], capture_output=True, env={}, cwd="/", timeout=_PATIENCE, check=False)  # noqa: S603
+        answer = subprocess.run(  # noqa: S603
+            [program[0], "--version"], capture_output=True, env={}, cwd="/", timeout=_PATIENCE, check=False
+        )
     except (OSError, subprocess.SubprocessError):
-        return ()
-    match = re.search(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", answer.stdout)
-    return tuple(int(part) for part in match.groups()) if match else ()
+        return ""
+    text = answer.stdout[:_LONGEST_VERSION].decode("utf-8", "replace")
+    if text and _is_binary(program[0]):
+        write_private_cache(file, _VERSIONS, dict([*known.items()][1 - _MOST_VERSIONS :]) | {program: text})
+    return text
+
+
+def _is_binary(path: str) -> bool:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+    return False
 
 
 def reachable(path: str, *, as_other: bool) -> str | None:

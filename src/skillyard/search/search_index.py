@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
@@ -61,7 +62,7 @@ class SearchIndex:
         self.reading = False
         """Whether skills are being read now: who asks for words waits until that is done."""
         self._asked = 0
-        self._tables: dict[_KeysOf, dict[object, tuple[int, ...]]] = {}
+        self._tables: dict[_KeysOf, Mapping[object, tuple[int, ...]]] = {}
         self._before = _Before(before.segments) if before else None
         self._keys: Sequence[Key] = ()
         if not (before and self._take_over(before)):
@@ -351,9 +352,11 @@ def _changed_table(
     before: Sequence[Skill],
     now: Sequence[Skill],
     changed: Sequence[int],
-) -> dict[object, tuple[int, ...]]:
+) -> Mapping[object, tuple[int, ...]]:
     """The table of `before` as it is with the skills of `now` in the places that have changed."""
     gone, come = _table(before, keys_of, changed), _table(now, keys_of, changed)
+    if gone == come:  # as after most edits: then nothing of ten thousand entries need be copied
+        return table
     numbers_of = dict(table)
     for key in gone.keys() | come.keys():  # each once: all skills may have changed, and share a word
         numbers = {*numbers_of.pop(key, ())}.difference(gone.get(key, ())).union(come.get(key, ()))
@@ -367,17 +370,18 @@ def _keys(skills: Sequence[Skill], before: SearchIndex | None) -> list[Key]:
     pairs = zip(before.skills, before._keys, strict=True) if before else ()
     known = {id(skill): key for skill, key in pairs if _is_settled(key)}
     now = time.time_ns()
-    keys: list[Key] = []
-    seen: dict[Key, int] = {}
-    for skill in skills:
-        key = known.get(id(skill)) or _key(skill, now)
-        if key in seen:
-            seen[key] += 1
-            key = (*key, seen[key])
-        else:
-            seen[key] = 0
-        keys.append(key)
-    return keys
+    keys = [known.get(id(skill)) or _key(skill, now) for skill in skills]
+    return keys if len(set(keys)) == len(keys) else _numbered(keys)
+
+
+def _numbered(keys: Sequence[Key]) -> list[Key]:
+    """The keys with a number on each that has come before."""
+    seen: Counter[Key] = Counter()
+    numbered: list[Key] = []
+    for key in keys:
+        numbered.append((*key, seen[key]) if seen[key] else key)
+        seen[key] += 1
+    return numbered
 
 
 def _key(skill: Skill, now: int) -> Key:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 from skillyard.errors import InvalidInput, NotOffered, SkillNotFound, VersionNotFound
 from skillyard.paths import slug as slug_of
 from skillyard.registry import LATEST, InstalledSkill, PopularityCounts, SkillVersion
-from skillyard.scanner import Finding, at_least_severity, scan_skill
+from skillyard.scanner import Finding, at_least_severity
 from skillyard.server.authorization import UNRECORDED, Caller, CurrentCaller, require_scope
 from skillyard.server.clients.published_skills import (
     NumberedVersion,
@@ -238,6 +238,8 @@ def moderation(service: OrganisationServices, version: SkillVersion) -> dict[str
 
 def findings(service: OrganisationServices, version: SkillVersion) -> tuple[Finding, ...]:
     """The scanner's findings for a version, without those that the operator suppressed."""
+    from skillyard.scanner import scan_skill  # its rules take longer to load than any route
+
     report = scan_skill(version_folder(service, version), suppressions=service.catalog.suppressions(user_only=True))
     return at_least_severity(report.open, "low")
 
