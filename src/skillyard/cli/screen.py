@@ -298,36 +298,66 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
+CLEAR_LINE: Final = "\r\x1b[2K"
 _PATIENCE: Final = 0.5  # seconds without output
 _EVERY: Final = 0.1  # seconds between two drawings
-_CLEAR: Final = "\r\x1b[2K"
+_EVERY_LINE: Final = 10.0  # and between two lines in a log, where nothing is drawn over
 
 
-class ScanProgress:
-    """Counts skills on standard error after half a second; draws nothing without a terminal."""
+class ProgressLine:
+    """What a command does at the moment, on standard error: one line of a terminal that goes away at the end.
 
-    def __init__(self, screen: Screen, *, what: str = "reading skills") -> None:
-        self._what = what
-        self._active = sys.stderr.isatty() and not screen.quiet
-        self._next = time.monotonic() + _PATIENCE
+    Elsewhere, such as in the log of a build, a line every ten seconds, so that a long command is not taken for one that hangs.
+    """
+
+    def __init__(self, screen: Screen, *, patience: float = _PATIENCE, every: float = _EVERY) -> None:
+        """`patience` are the seconds of a terminal before the first drawing, `every` those between two."""
+        self._terminal = sys.stderr.isatty()
+        self._active = not screen.quiet
+        self._every = every if self._terminal else _EVERY_LINE
+        self._next = time.monotonic() + (patience if self._terminal else _EVERY_LINE)
         self._drawn = False
 
-    def __call__(self, done: int, total: int | None = None) -> None:
-        """Report that `done` of `total` are finished; cheap enough to call for each."""
+    def due(self) -> bool:
+        """Whether it is time to show something; cheap enough to ask for each skill."""
         if not self._active or (now := time.monotonic()) < self._next:
-            return
-        self._next = now + _EVERY
-        self._drawn = True
-        sys.stderr.write(f"{_CLEAR}{self._what}: {done:,}" + (f" of {total:,}" if total else ""))
-        sys.stderr.flush()
+            return False
+        self._next = now + self._every
+        return True
+
+    def show(self, text: str) -> None:
+        """Write the line."""
+        shown = sanitize(text).replace("\n", " ")
+        if self._terminal:
+            self._drawn = True
+            _write(sys.stderr, CLEAR_LINE + shown)
+        else:
+            _write(sys.stderr, shown.strip() + "\n")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._drawn:
+            _write(sys.stderr, CLEAR_LINE)
+            self._drawn = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._drawn:
-            sys.stderr.write(_CLEAR)
-            sys.stderr.flush()
+        self.clear()
+
+
+class ScanProgress(ProgressLine):
+    """Counts skills."""
+
+    def __init__(self, screen: Screen, *, what: str = "reading skills") -> None:
+        super().__init__(screen)
+        self._what = what
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Report that `done` of `total` are finished."""
+        if self.due():
+            self.show(f"{self._what}: {done:,}" + (f" of {total:,}" if total else ""))
 
 
 OK: Final = 0
