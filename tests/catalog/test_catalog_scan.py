@@ -160,9 +160,14 @@ def _too_large_header(path: Path) -> None:
     path.write_bytes(b"---\nname: x\ndescription: y\n" + b"# comment\n" * 20_000 + b"---\n")
 
 
+def _too_large(path: Path) -> None:
+    """Larger than what is ever loaded, with nothing wrong in what a list reads of it."""
+    path.write_bytes(b"---\nname: x\ndescription: y\n---\n" + b"word\n" * 220_000)
+
+
 @pytest.mark.row("000-2", "004-2")
 @pytest.mark.parametrize(
-    "make", [_directory, _fifo, _broken_link, _link_out, _loop, _not_utf8, _nul, _unclosed, _too_large_header]
+    "make", [_directory, _fifo, _broken_link, _link_out, _loop, _not_utf8, _nul, _unclosed, _too_large_header, _too_large]
 )
 def test_a_broken_file_never_hides_a_good_one_and_never_hangs(make: Any, skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "good")
