@@ -176,6 +176,14 @@ def test_the_json_of_a_terminal_is_the_same_data(call: Call, on_terminal: Call, 
     assert json.loads(shown) == call("list", "--root", skills_root, "--json").data
 
 
+def test_one_very_long_name_moves_only_its_own_row(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "short")
+    make_skill(skills_root, "long", front_matter=f"name: {'n' * 205}\ndescription: d\n")
+    header, long, short = call("list", "--root", skills_root).out.splitlines()
+    assert header.index("SOURCE") == short.index("config") == len("short") + 2
+    assert long.startswith("n" * 205 + "  config  ok")
+
+
 def test_a_pipe_gets_one_line_a_skill_that_can_be_read_at_a_glance(call: Call, skills_root: Path, make_skill: Call) -> None:
     long = "Reads PDF files.\n" + "Use when the user mentions a PDF, a form or a scan. " * 12 + "The end."
     make_skill(skills_root, "pdf", front_matter=f"name: pdf\ndescription: {json.dumps(long)}")

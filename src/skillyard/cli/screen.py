@@ -62,13 +62,13 @@ def cut_to_width(text: str, limit: int) -> str:
     return "".join(kept).rstrip() + "…"
 
 
-def align_rows(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterator[list[str]]:
-    """Each row's cells cut to the widths and padded to them; the last one is not padded."""
+def align_rows(rows: Iterable[Sequence[str]], widths: Sequence[int], *, cut: bool = True) -> Iterator[list[str]]:
+    """Each row's cells cut to the widths, or whole, and padded to them; the last one is not padded."""
     last = len(widths) - 1
     for row in rows:
         line = []
         for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            text = cut_to_width(cell, width)
+            text = cut_to_width(cell, width) if cut else cell
             line.append(text if index == last else text + " " * (width - cell_width(text)) + _GAP)
         yield line
 
@@ -86,6 +86,7 @@ STYLES: Final = {
     "medium": "yellow",
     "low": "cyan",
 }
+_WIDEST: Final = 64  # cells of a column, where no terminal says how many there are: the longest name of the specification
 _GLANCE: Final = 100  # cells of a description, where no terminal says how many there are
 _CODES: Final = {"green": 32, "yellow": 33, "red": 31, "cyan": 36, "dim": 2, "bold": 1}
 
@@ -192,16 +193,19 @@ class Screen:
         if not lines:
             return
         everything = [list(header), *lines] if header else lines
-        widths = [max(map(cell_width, column)) for column in zip(*everything, strict=True)]
+        found = [list(map(cell_width, column)) for column in zip(*everything, strict=True)]
+        widths = [max(column) for column in found]
         if right is not None:
             for line in lines:
                 line[right] = " " * (widths[right] - cell_width(line[right])) + line[right]
         if self.is_terminal:
             widths = self._fitted(widths, stretch, indent)
-        if self.is_terminal and stretch is None:
-            self._draw_wrapped(lines, widths, indent)
-            return
-        drawn = align_rows(everything, widths)
+            if stretch is None:
+                self._draw_wrapped(lines, widths, indent)
+                return
+        else:  # a cell that is beyond measure stays whole, and moves only its own row
+            widths = [max((width for width in column if width <= _WIDEST), default=_WIDEST) for column in found]
+        drawn = align_rows(everything, widths, cut=self.is_terminal)
         if header:
             self._write_lines([" " * indent + self._colored("".join(next(drawn)), "bold")])
         for line, words in zip(drawn, chain(marks, repeat(())), strict=False):
