@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,16 @@ def test_the_ready_made_list_says_what_the_skills_themselves_say(call: Call, exa
     catalog = Catalog.discover(roots=[examples])
     data = call("list", "--root", examples, "--json").data
     assert data == {"skills": [skill.to_dict() for skill in catalog.all()], "roots": [root.to_dict() for root in catalog.roots]}
+
+
+def test_a_folder_whose_name_is_not_utf8_leaves_json_that_every_reader_reads(
+    call: Call, skills_root: Path, make_skill: Call
+) -> None:
+    make_skill(skills_root, "odd").rename(os.fsdecode(os.fsencode(skills_root) + b"/odd-\xff"))
+    for command in (("list",), ("list", "--status", "ok"), ("show", "odd")):
+        data = call(*command, "--json", "--root", skills_root).data
+        (skill,) = data.get("skills") or [data]
+        assert skill["directory"] == f"{skills_root}/odd-?", command
 
 
 def test_roots_may_repeat_and_the_first_wins_a_name(call: Call, tmp_path: Path, make_skill: Call) -> None:

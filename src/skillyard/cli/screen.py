@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from skillyard.cli.language import OWN_TEXT, translated, translated_answer, translated_failure
 from skillyard.errors import SkillyardError, UsageProblem
+from skillyard.plain_json import encodable_json
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
@@ -135,11 +136,12 @@ class Screen:
     def data(self, value: object) -> None:
         """Write one JSON document; indented for a terminal, on one line for a program."""
         if not self.is_terminal:
-            sys.stdout.write(json.dumps(value, default=str) + "\n")
+            sys.stdout.write(encodable_json(json.dumps(value, default=str)) + "\n")
             return
         text = json.dumps(value, default=str, indent=2, ensure_ascii=False)
         # Escapes keep the truth of a text that would be dangerous to show.
-        sys.stdout.write((text if sanitize(text) == text else json.dumps(value, default=str, indent=2)) + "\n")
+        escaped = sanitize(text) != text
+        sys.stdout.write((encodable_json(json.dumps(value, default=str, indent=2)) if escaped else text) + "\n")
 
     def write(self, text: str) -> None:
         """Write a text as it is to a pipe or file, sanitized to a terminal; no line end is added."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from skillyard.cli.command_options import discover_catalog, nothing_to_look_at, open_catalog
 from skillyard.cli.screen import FAILURE, OK, ScanProgress, counted
 from skillyard.errors import SkillNotFound, UsageProblem
+from skillyard.plain_json import encodable_json
 from skillyard.scanner import LINK, NEVER_PACKED, NOT_TEXT
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _write_sarif(path: Path, reports: Sequence[Report]) -> None:
     from skillyard.files import replace_file
     from skillyard.scanner import to_sarif
 
-    replace_file(path, json.dumps(to_sarif(reports), indent=2).encode("utf-8") + b"\n", mode=0o644)
+    replace_file(path, encodable_json(json.dumps(to_sarif(reports), indent=2)).encode("utf-8") + b"\n", mode=0o644)
 
 
 def _summary(reports: Sequence[Report]) -> dict[str, int]:
