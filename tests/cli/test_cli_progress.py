@@ -73,3 +73,5 @@ def test_scan_counts_the_skills_it_is_through(
     monkeypatch.setattr(screen, "_EVERY_LINE", 0.0)
     assert "scanning: 1 of 2\nscanning: 2 of 2\n" in call("scan", tmp_path / "skills").err
     assert "scanning" not in call("scan", tmp_path / "skills", "--quiet").err
+    for look in ("--list", "--dry-run"):
+        assert "looking at skills: 1 of 2\nlooking at skills: 2 of 2\n" in call("install", tmp_path / "skills", look).err
