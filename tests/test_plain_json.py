@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillyard.plain_json import MAXIMUM_DEPTH, read_json
+from skillyard.plain_json import MAXIMUM_DEPTH, encodable_json, read_json, to_plain_json
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -19,6 +19,15 @@ _VALUES = st.recursive(
 @given(_VALUES)
 def test_what_was_written_is_read(value: object) -> None:
     assert read_json(json.dumps(value)) == value
+
+
+@given(st.text(st.sampled_from('\\\\ud8ff"n\ud83d\ude00\udcff\ud800😀')))
+@example("\\\\ud800")
+def test_half_of_a_pair_of_surrogates_is_a_question_mark(text: str) -> None:
+    written = encodable_json(json.dumps([text]))
+    assert written.isascii()
+    whole = json.loads(json.dumps(text))  # two halves that stand together are a pair to every reader
+    assert json.loads(written) == [to_plain_json(whole)]
 
 
 @pytest.mark.parametrize("text", ["", "x", "NaN", "[Infinity]", "[1", '{"a": 1,}', "1" * 5000, "1e999", "[-1e999]"])

@@ -128,6 +128,15 @@ def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+_ESCAPE: Final = re.compile(r"\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(\\ud[89a-f][0-9a-f]{2})")
+"""A written backslash, a pair of surrogates, or one without the other."""
+
+
+def encodable_json(text: str) -> str:
+    """JSON in ASCII, as `json.dumps` writes it, that every reader can read: half of a pair of surrogates is a question mark."""
+    return _ESCAPE.sub(lambda found: "?" if found[1] else found[0], text) if "\\ud" in text else text
+
+
 def _is_secret(name: str, value: object) -> bool:
     held = isinstance(value, str | int | float | list | tuple) and not isinstance(value, bool)
     return held and bool(_SECRET.search(_NOT_LETTERS.sub("", name.lower())))

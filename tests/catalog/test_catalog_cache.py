@@ -33,9 +33,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     read = summaries._summary
 
-    def counted(descriptor: int, file: str, folder: str, profile: Any) -> Any:
+    def counted(descriptor: int, file: str, folder: str, profile: Any, size: int) -> Any:
         names.append(folder)
-        return read(descriptor, file, folder, profile)
+        return read(descriptor, file, folder, profile, size)
 
     monkeypatch.setattr(summaries, "_summary", counted)
     return names

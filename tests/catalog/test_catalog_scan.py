@@ -12,6 +12,7 @@ import pytest
 from skillyard.catalog import SkillCatalog, summaries
 from skillyard.catalog.summaries import MAX_DEPTH, MAX_DEPTH_NAMED
 from skillyard.document import RULES
+from skillyard.plain_json import to_plain_json
 
 
 def discover(root: Path, **options: Any) -> SkillCatalog:
@@ -160,9 +161,14 @@ def _too_large_header(path: Path) -> None:
     path.write_bytes(b"---\nname: x\ndescription: y\n" + b"# comment\n" * 20_000 + b"---\n")
 
 
+def _too_large(path: Path) -> None:
+    """Larger than what is ever loaded, with nothing wrong in what a list reads of it."""
+    path.write_bytes(b"---\nname: x\ndescription: y\n---\n" + b"word\n" * 220_000)
+
+
 @pytest.mark.row("000-2", "004-2")
 @pytest.mark.parametrize(
-    "make", [_directory, _fifo, _broken_link, _link_out, _loop, _not_utf8, _nul, _unclosed, _too_large_header]
+    "make", [_directory, _fifo, _broken_link, _link_out, _loop, _not_utf8, _nul, _unclosed, _too_large_header, _too_large]
 )
 def test_a_broken_file_never_hides_a_good_one_and_never_hangs(make: Any, skills_root: Path, make_skill: Any) -> None:
     make_skill(skills_root, "good")
@@ -297,7 +303,7 @@ def test_the_list_as_json_is_what_each_skill_says_of_itself(skills_root: Path, m
     )
     catalog = discover(skills_root)
     listed = json.loads(catalog.to_json())
-    assert listed["skills"] == [skill.to_dict() for skill in catalog.all()]
+    assert listed["skills"] == to_plain_json([skill.to_dict() for skill in catalog.all()])  # with `?` for what is not UTF-8
     assert listed["roots"] == [{"path": str(skills_root), "source": "config", "status": "ok"}]
     assert {skill["status"] for skill in listed["skills"]} == {"ok", "shadowed", "broken"}
 

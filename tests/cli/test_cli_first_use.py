@@ -129,13 +129,13 @@ def test_words_of_the_command_line_that_cannot_be_end_with_2(call: Call, project
         assert (answer.code, said in answer.err) == (2, True), (words, answer.err)
 
 
-def test_a_skill_file_that_is_too_long_is_listed_with_a_warning_and_shown(
-    call: Call, skills_root: Path, make_skill: Call
-) -> None:
+def test_a_skill_file_that_is_too_long_is_listed_as_broken_and_shown(call: Call, skills_root: Path, make_skill: Call) -> None:
     folder = make_skill(skills_root, "big", body="x" * 3_000_000)
-    assert "config:big: its SKILL.md is over 1 MB" in call("list", "--root", skills_root).err
+    assert "broken  the file is over 1 MiB: 3,0" in call("list", "--root", skills_root).out
     shown = call("show", "big", "--root", skills_root)
-    assert (shown.code, str(folder) in shown.out, "over 1 MB" in shown.out) == (0, True, True)
+    assert (shown.code, str(folder) in shown.out, "over 1 MiB" in shown.out) == (0, True, True)
+    make_skill(skills_root, "small")
+    assert "- big" not in call("prompt", "--root", skills_root).out
     assert call("prompt", "--root", skills_root, "--budget", "5").code == 1
 
 

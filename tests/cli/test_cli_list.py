@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,16 @@ def test_the_ready_made_list_says_what_the_skills_themselves_say(call: Call, exa
     catalog = Catalog.discover(roots=[examples])
     data = call("list", "--root", examples, "--json").data
     assert data == {"skills": [skill.to_dict() for skill in catalog.all()], "roots": [root.to_dict() for root in catalog.roots]}
+
+
+def test_a_folder_whose_name_is_not_utf8_leaves_json_that_every_reader_reads(
+    call: Call, skills_root: Path, make_skill: Call
+) -> None:
+    make_skill(skills_root, "odd").rename(os.fsdecode(os.fsencode(skills_root) + b"/odd-\xff"))
+    for command in (("list",), ("list", "--status", "ok"), ("show", "odd")):
+        data = call(*command, "--json", "--root", skills_root).data
+        (skill,) = data.get("skills") or [data]
+        assert skill["directory"] == f"{skills_root}/odd-?", command
 
 
 def test_roots_may_repeat_and_the_first_wins_a_name(call: Call, tmp_path: Path, make_skill: Call) -> None:
@@ -174,6 +185,14 @@ def test_the_json_of_a_terminal_is_the_same_data(call: Call, on_terminal: Call, 
     make_skill(skills_root, "zero", front_matter='name: zero\ndescription: "zero\\u200bwidth 技能"')
     shown = on_terminal("list", "--root", skills_root, "--json", "--no-color")[1]
     assert json.loads(shown) == call("list", "--root", skills_root, "--json").data
+
+
+def test_one_very_long_name_moves_only_its_own_row(call: Call, skills_root: Path, make_skill: Call) -> None:
+    make_skill(skills_root, "short")
+    make_skill(skills_root, "long", front_matter=f"name: {'n' * 205}\ndescription: d\n")
+    header, long, short = call("list", "--root", skills_root).out.splitlines()
+    assert header.index("SOURCE") == short.index("config") == len("short") + 2
+    assert long.startswith("n" * 205 + "  config  ok")
 
 
 def test_a_pipe_gets_one_line_a_skill_that_can_be_read_at_a_glance(call: Call, skills_root: Path, make_skill: Call) -> None:

@@ -52,6 +52,7 @@ def test_each_safe_fix_fixes_its_finding_and_nothing_else(before: str, after: st
 def test_a_newline_is_put_behind_the_closing_fence() -> None:
     assert fix("---\nname: pdf\ndescription: d\n---").data == b"---\nname: pdf\ndescription: d\n---\n"
     assert fix("---\r\nname: pdf\r\ndescription: d\r\n---").data == b"---\nname: pdf\ndescription: d\n---\n"
+    assert fix("---\rname: pdf\rdescription: d\r---\ra\r").data == b"---\nname: pdf\ndescription: d\n---\na\n"
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def test_an_unquoted_colon_is_read_as_the_text_that_was_meant() -> None:
     [
         (b"\xef\xbb\xbf---\nname: pdf\ndescription: d\n---\nbody\n", "style-bom"),
         (b"---\r\nname: pdf\r\ndescription: d\r\n---\r\nbody\n", "style-line-endings"),
+        (b"---\rname: pdf\rdescription: d\r---\rbody\r", "style-line-endings"),
         (b"---\nname: pdf\ndescription: d\n---", "style-final-newline"),
         (b"\n  \n---\nname: pdf\ndescription: d\n---\nbody\n", "style-blank-start"),
         (b"---\nname: pdf\ndescription: d\n...\nbody\n", "style-closing-dots"),
@@ -93,6 +94,16 @@ def test_files_of_another_style_load_and_are_valid(data: bytes, style: str) -> N
     assert [found.rule for found in document.diagnostics] == [style]
     assert strict_errors(data) == []
     assert style in [found.rule for found in check_document(data, directory_name="pdf", profile="spec")]
+
+
+def test_lines_that_end_in_cr_are_lines() -> None:
+    document = load(b"---\rname: pdf\rdescription: Use when: asked\r---\rone\r\r## Two\rthree\r")
+    assert [(found.rule, found.line) for found in document.diagnostics] == [
+        ("style-line-endings", 1),
+        ("yaml-unquoted-colon", 3),
+    ]
+    assert (document.body, document.body_line) == ("one\n\n## Two\nthree\n", 5)
+    assert [(one.title, one.line) for one in document.sections] == [("Two", 7)]
 
 
 @pytest.mark.row("D-5")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -113,6 +114,45 @@ async def test_another_attempt_goes_on_where_the_one_before_ended(records: Recor
     assert (told.texts["stdout"], told.ends["stdout"], told.before["stdout"]) == ("first\nagain\n", 12, 6)
     kept = recorded_output(told, (StepTrace("1", "one", timestamp=2),), ("again\nand more\n", ""))
     assert kept == {"printed": {"stdout": 21, "stderr": 0, "steps": [-1, 0]}}
+    begun.ended.cancel()
+    await asyncio.wait([begun.ended])
+
+
+async def test_what_is_printed_while_what_came_before_is_written_is_not_lost(
+    records: Records, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = await LocalEngine(Executor(), records).begin(RunRequest(write("import time; time.sleep(60)"), {}))
+    await _until(lambda: records.journal.state(begun.run_id) == "running")
+    log = LiveOutputWriter(records.database, begun.run_id)
+    begins, may_write, written = threading.Event(), threading.Event(), threading.Event()
+
+    class Interrupted(list[dict[str, Any]]):
+        """What is pending; before its last entry is given out, the writer in another thread does its work."""
+
+        def __getitem__(self, at: Any) -> Any:
+            entry = super().__getitem__(at)
+            may_write.set()
+            assert written.wait(60)
+            return entry
+
+    real = LiveOutputWriter._write
+
+    def held_up(*arguments: Any) -> None:
+        begins.set()
+        assert may_write.wait(60)
+        real(*arguments)
+        written.set()
+
+    monkeypatch.setattr(LiveOutputWriter, "_write", held_up)
+    monkeypatch.setattr(records.database, "timing", records.database.timing._replace(gather_s=0))
+    log._pending = Interrupted()
+    log._add_text("stdout", "one ")
+    assert await asyncio.to_thread(begins.wait, 60)
+    log._add_text("stdout", "two")
+    may_write.set()
+    await log.close(write=True)
+    told = collect_output((item.body for item in records.journal.events_since(begun.run_id)[1]), 1)
+    assert told.texts["stdout"] == "one two"
     begun.ended.cancel()
     await asyncio.wait([begun.ended])
 

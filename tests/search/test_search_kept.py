@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -394,3 +395,28 @@ class _Full:
 
     def close(self) -> None:
         """As every file."""
+
+
+def test_two_first_users_of_an_index_read_its_skills_once_and_keep_no_other_index_waiting(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skills = Catalog.discover(roots=[shelf]).all()
+    index, other = index_module.SearchIndex(skills), index_module.SearchIndex(skills)
+    real, reads, found = index_module._read, [], []
+    second = threading.Thread(target=lambda: found.append(index.segments), daemon=True)
+    beside = threading.Thread(target=lambda: other.segments, daemon=True)
+
+    def read(*arguments: Any) -> Any:
+        reads.append(arguments)
+        if len(reads) == 1:  # while the first user reads
+            second.start()
+            beside.start()
+            beside.join(60)
+            assert not beside.is_alive()
+        return real(*arguments)
+
+    monkeypatch.setattr(index_module, "_read", read)
+    first = index.segments
+    second.join(60)
+    assert found[0] is first
+    assert len(reads) == 2

@@ -102,6 +102,31 @@ def test_json_of_too_many_values_is_refused_before_it_is_parsed(client: TestClie
     assert taken.json()["code"] == "skill_not_found"
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "[1, Infinity]", '{"a": 1e999}', "-2.5E+400", "9" * 300 + "e99"])
+def test_a_number_that_json_does_not_have_is_refused_and_never_read_as_null(client: TestClient, number: str) -> None:
+    for path, body in (("/api/v1/runs", '{"skill": "x", "parameters": {"n": %s}}'), ("/mcp", '{"jsonrpc": "2.0", "id": %s}')):
+        refused = client.post(path, content=(body % number).encode(), headers=JSON)
+        assert refused.status_code == 400, refused.text
+        assert "no number of JSON" in refused.text or "a number that is too large" in refused.text
+    assert (
+        client.post("/api/v1/runs", content=b'{"skill": "NaN", "parameters": NaN}', headers=JSON)
+        .json()["hint"]
+        .startswith("leave")
+    )
+    taken = client.post(
+        "/api/v1/runs", content=b'{"skill": "NaN", "parameters": {"1e999": "Infinity", "n": 1e300}}', headers=JSON
+    )
+    assert taken.json()["code"] == "skill_not_found"
+
+
+@pytest.mark.parametrize("piece", [1, 2, 5, 1_000])
+def test_a_number_that_is_none_is_seen_however_it_comes_in(piece: int) -> None:
+    for number, found in ((b"Infinity", True), (b"1.5e400", True), (b"1.5e-400", False), (b'"NaN"', False), (b"1e308", False)):
+        meter, data = _JsonMeter(), WIDE % (b'"a\\"NaN", %s, 1' % number)
+        assert {meter.excess(data[at : at + piece]) for at in range(0, len(data), piece)} == {""}
+        assert bool(meter.not_finite) is found
+
+
 def test_every_body_of_json_limits_the_errors_that_are_reported(client: TestClient, app: FastAPI) -> None:
     for count, expected in ((99, 100), (5_000, 1)):
         refused = client.post("/api/v1/runs", json=dict.fromkeys(map(str, range(count)), 1))

@@ -185,6 +185,13 @@ def test_a_conversation_that_cannot_be_is_refused(client: TestClient, models: An
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
 
+@pytest.mark.parametrize("model", [None, "nonsense", "llama3@http://127.0.0.1:11434/v1"])
+def test_who_names_no_model_that_can_be_used_is_told_what_can_be_chosen_here(client: TestClient, model: str | None) -> None:
+    refused = client.post(f"{CHAT}/conversations", json={"model": model}).json()
+    assert "such as openai:" in refused["hint"]
+    assert "http" not in refused["hint"], "a model at an address is chosen by whoever runs the server"
+
+
 def test_what_is_not_there_is_not_found_and_a_skill_that_is_none_starts_nothing(client: TestClient, models: Any) -> None:
     for method, path in [
         ("GET", "/conversations/chat_nosuch"),

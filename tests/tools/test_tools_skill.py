@@ -11,7 +11,7 @@ import pytest
 
 from skillyard.catalog import SkillCatalog
 from skillyard.tools import SkillTools
-from skillyard.tools.tool_context import ENUM_LIMIT, schema_choices
+from skillyard.tools.tool_context import ENUM_LIMIT, _CachedPerCatalog, schema_choices
 
 Tools = Callable[..., SkillTools]
 
@@ -186,3 +186,25 @@ async def test_a_skill_for_people_only_is_not_offered_to_a_model(skills_root: Pa
     result = await calls.call("skill", {"skill": "deploy"})
     assert (result.ok, result.code) == (False, "skill_unusable")
     assert "people" in result.text
+
+
+def test_what_two_threads_work_out_for_different_skills_is_never_mixed_up(skills_root: Path, make_skill: Any) -> None:
+    make_skill(skills_root, "one")
+    first = tuple(SkillCatalog.discover(roots=[skills_root]).all())
+    second = tuple(SkillCatalog.discover(roots=[skills_root]).all())
+
+    class Interrupted(_CachedPerCatalog[str]):
+        """Another thread asks for other skills wherever something is kept."""
+
+        def __setattr__(self, name: str, value: object) -> None:
+            _CachedPerCatalog.__setattr__(self, name, value)
+            if not asked:
+                asked.append(name)
+                assert self.of(second, lambda skills: "second") == "second"
+
+    asked: list[str] = ["not while it is made"]
+    cache = Interrupted(((), ""))
+    asked.clear()
+    assert cache.of(first, lambda skills: "first") == "first"
+    assert cache.of(second, lambda skills: "second") == "second"
+    assert cache.of(first, lambda skills: "first") == "first"

@@ -56,6 +56,16 @@ def test_a_request_in_own_words_finds_the_skill_and_a_filter_narrows_it(site: Si
     expect(page.get_by_text("No matching skills")).to_be_visible()
 
 
+def test_the_filters_of_a_search_are_on_one_line_and_taken_back_with_one_click(site: Site, visit: Open) -> None:
+    page = visit(site, "/skills?q=text&source=config")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    filters = page.get_by_role("main").get_by_role("combobox")
+    expect(filters).to_have_count(6)
+    assert len({one.bounding_box()["y"] for one in filters.all()}) == 1  # type: ignore[index] # each is drawn
+    page.get_by_role("button", name="Clear all filters").click()
+    expect(page).to_have_url(re.compile(r"/skills\?q=text$"))
+
+
 def test_matches_that_are_less_sure_are_left_out_where_that_is_chosen(site: Site, visit: Open) -> None:
     asked = "how many words has this text"
     told = site.ask("GET", f"/api/v1/catalog/search?limit=100&q={asked.replace(' ', '+')}")["data"]

@@ -123,6 +123,14 @@ def test_a_schedule_is_changed_and_run_now_and_its_runs_are_found_together(site:
     expect(page.get_by_role("list", name="Runs").get_by_role("listitem")).to_have_count(1)
 
 
+def test_a_schedule_that_is_not_there_can_be_made(site: Site, visit: Open) -> None:
+    page = visit(site, "/schedules/new")
+    page.watch.forgive("status of 404")  # type: ignore[attr-defined]
+    expect(page.get_by_role("alert")).to_contain_text("There is no schedule 'new'")
+    page.get_by_role("link", name="Add a schedule").click()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Add schedule")).to_be_visible()
+
+
 @pytest.mark.parametrize(("said", "why"), [("0 0 30 2 *", "ever comes due"), ("whenever", "not a valid cron expression")])
 def test_a_time_that_never_comes_is_told_while_it_is_written(site: Site, visit: Open, said: str, why: str) -> None:
     page = visit(site, "/schedules?add=config:data-processor")

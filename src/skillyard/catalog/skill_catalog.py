@@ -39,6 +39,7 @@ from skillyard.catalog.user_changes import (
 )
 from skillyard.errors import AmbiguousSkill, InvalidInput, PermissionDenied, SkillNotFound, SkillyardError
 from skillyard.paths import real_path
+from skillyard.plain_json import encodable_json
 from skillyard.text import nearest
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def listing_json(rows: Sequence[SkillRow], roots: Sequence[Root]) -> str:
     # One join: every further step would copy some megabytes.
     skills[0] = '{"skills": [\n' + skills[0]
     skills[-1] = f"{skills[-1]}\n{end}"
-    return ",\n".join(skills)
+    return encodable_json(",\n".join(skills))
 
 
 _SHORTEST_PART: Final = 2

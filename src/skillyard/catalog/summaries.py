@@ -271,7 +271,7 @@ def _read_folder(root: str, relative: str, profile: Profile) -> tuple[FileStamp,
         if status.st_mode & 0o170000 != stat.S_IFREG:
             return _find_then_read(root, relative, profile)
         folder = relative.rpartition("/")[2]
-        summary = _summary(descriptor, SKILL_FILE, folder, profile)
+        summary = _summary(descriptor, SKILL_FILE, folder, profile, status.st_size)
     except OSError:
         return _find_then_read(root, relative, profile)
     finally:
@@ -296,7 +296,7 @@ def read_facts(root: str, stamp: FileStamp, profile: Profile) -> SkillFacts:
         refuse_reserved(path)
         descriptor = os.open(path, _FLAGS)
         try:
-            summary = _summary(descriptor, file, folder, profile)
+            summary = _summary(descriptor, file, folder, profile, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -345,9 +345,11 @@ def _real_file(directory: str, file: str, mode: int) -> str:
     return path
 
 
-def _summary(descriptor: int, file: str, folder: str, profile: Profile) -> Summary:
-    from skillyard.document import HEADER_LIMIT, NeedMore, summarize  # an unchanged list needs none of it
+def _summary(descriptor: int, file: str, folder: str, profile: Profile, size: int) -> Summary:
+    from skillyard.document import DOCUMENT_LIMIT, HEADER_LIMIT, NeedMore, summarize  # an unchanged list needs none of it
 
+    if size > DOCUMENT_LIMIT:  # nothing loads it
+        return _broken("file-too-large", file, folder, f"the file is over {DOCUMENT_LIMIT >> 20} MiB: {size:,} bytes")
     data = os.read(descriptor, _FIRST_READ)
     complete = len(data) < _FIRST_READ
     try:
@@ -357,7 +359,7 @@ def _summary(descriptor: int, file: str, folder: str, profile: Profile) -> Summa
     return summarize(data, file=file, directory_name=folder, profile=profile)
 
 
-def _broken(rule: str, file: str, folder: str, message: str, fix: str) -> Summary:
+def _broken(rule: str, file: str, folder: str, message: str, fix: str = "") -> Summary:
     from skillyard.document import Summary, diagnose  # with it come all rules, which a good file never needs
 
     diagnostic = diagnose(rule, file=file, message=message, fix=fix)

@@ -10,17 +10,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from skillyard.cli.confirmation import confirm
-from skillyard.cli.screen import FAILURE, OK
+from skillyard.cli.screen import CLEAR_LINE, FAILURE, OK, ProgressLine
 from skillyard.errors import HelpersBusy, InvalidConfiguration, SandboxUnavailable, UsageProblem
 from skillyard.text import nearest, sanitize, shorten, single_line
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from skillyard.catalog import Skill
     from skillyard.cli.screen import Screen
     from skillyard.library import Catalog
@@ -114,7 +111,6 @@ _COUNTED: Final = {  # how a sentence begins, longer ones first, and what is sai
     "brings the hidden file ": "brings {} hidden files",
     "tells its reader to fetch ": "tells its reader to fetch {} things that nothing pins",
 }
-_CLEAR: Final = "\r\x1b[2K"
 _STYLES: Final = {"unchanged": "dim", "waiting": "warning"}
 """The others are good news."""
 
@@ -259,7 +255,7 @@ def replacement_acceptance(arguments: argparse.Namespace) -> Acceptance:
 
     def ask(changes: Sequence[SourceReplacement]) -> bool:
         if sys.stderr.isatty():
-            sys.stderr.write(_CLEAR)  # the line of progress
+            sys.stderr.write(CLEAR_LINE)  # the line of progress
         for change in changes:
             sys.stderr.write(sanitize(f"{single_line(change.skill_id)}: {single_line(change.sentence)}") + "\n")
         return confirm("Replace what is installed?")
@@ -277,7 +273,7 @@ def power_consent(screen: Screen, *, yes: bool) -> Callable[[Sequence[PowerChang
     def ask(changes: Sequence[PowerChange]) -> bool:
         lines = [line for change in changes for line in _story(change)]
         if sys.stderr.isatty():
-            sys.stderr.write(_CLEAR)  # the line of progress
+            sys.stderr.write(CLEAR_LINE)  # the line of progress
         sys.stderr.write("\n".join(sanitize(line) for line in lines) + "\n")
         return yes or confirm("Allow this?")
 
@@ -312,33 +308,17 @@ def power_lines(sentences: Sequence[str]) -> list[str]:
     return lines
 
 
-class InstallProgress:
-    """One line on standard error with the current step and skill; nothing without a terminal."""
+class InstallProgress(ProgressLine):
+    """The current step and skill of an installation."""
 
     def __init__(self, screen: Screen) -> None:
-        self._active = sys.stderr.isatty() and not screen.quiet
-        self._drawn = False
+        super().__init__(screen, patience=0, every=0)
 
     def __call__(self, event: ProgressEvent) -> None:
         """Show a step."""
-        if self._active:
-            self._drawn = True
+        if self.due():
             what = f"{event.skill_id}: " if event.skill_id else ""
-            sys.stderr.write(f"{_CLEAR}{event.percent:3}%  {what}{event.step.replace('_', ' ')}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._drawn:
-            sys.stderr.write(_CLEAR)
-            sys.stderr.flush()
-            self._drawn = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.clear()
+            self.show(f"{event.percent:3}%  {what}{event.step.replace('_', ' ')}")
 
 
 def installed_code(results: Sequence[OperationResult]) -> int:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from skillyard.cli.language import OWN_TEXT, translated, translated_answer, translated_failure
 from skillyard.errors import SkillyardError, UsageProblem
+from skillyard.plain_json import encodable_json
 from skillyard.text import sanitize, single_line
 
 if TYPE_CHECKING:
@@ -62,13 +63,13 @@ def cut_to_width(text: str, limit: int) -> str:
     return "".join(kept).rstrip() + "…"
 
 
-def align_rows(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterator[list[str]]:
-    """Each row's cells cut to the widths and padded to them; the last one is not padded."""
+def align_rows(rows: Iterable[Sequence[str]], widths: Sequence[int], *, cut: bool = True) -> Iterator[list[str]]:
+    """Each row's cells cut to the widths, or whole, and padded to them; the last one is not padded."""
     last = len(widths) - 1
     for row in rows:
         line = []
         for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            text = cut_to_width(cell, width)
+            text = cut_to_width(cell, width) if cut else cell
             line.append(text if index == last else text + " " * (width - cell_width(text)) + _GAP)
         yield line
 
@@ -86,6 +87,7 @@ STYLES: Final = {
     "medium": "yellow",
     "low": "cyan",
 }
+_WIDEST: Final = 64  # cells of a column, where no terminal says how many there are: the longest name of the specification
 _GLANCE: Final = 100  # cells of a description, where no terminal says how many there are
 _CODES: Final = {"green": 32, "yellow": 33, "red": 31, "cyan": 36, "dim": 2, "bold": 1}
 
@@ -134,11 +136,12 @@ class Screen:
     def data(self, value: object) -> None:
         """Write one JSON document; indented for a terminal, on one line for a program."""
         if not self.is_terminal:
-            sys.stdout.write(json.dumps(value, default=str) + "\n")
+            sys.stdout.write(encodable_json(json.dumps(value, default=str)) + "\n")
             return
         text = json.dumps(value, default=str, indent=2, ensure_ascii=False)
         # Escapes keep the truth of a text that would be dangerous to show.
-        sys.stdout.write((text if sanitize(text) == text else json.dumps(value, default=str, indent=2)) + "\n")
+        escaped = sanitize(text) != text
+        sys.stdout.write((encodable_json(json.dumps(value, default=str, indent=2)) if escaped else text) + "\n")
 
     def write(self, text: str) -> None:
         """Write a text as it is to a pipe or file, sanitized to a terminal; no line end is added."""
@@ -192,16 +195,19 @@ class Screen:
         if not lines:
             return
         everything = [list(header), *lines] if header else lines
-        widths = [max(map(cell_width, column)) for column in zip(*everything, strict=True)]
+        found = [list(map(cell_width, column)) for column in zip(*everything, strict=True)]
+        widths = [max(column) for column in found]
         if right is not None:
             for line in lines:
                 line[right] = " " * (widths[right] - cell_width(line[right])) + line[right]
         if self.is_terminal:
             widths = self._fitted(widths, stretch, indent)
-        if self.is_terminal and stretch is None:
-            self._draw_wrapped(lines, widths, indent)
-            return
-        drawn = align_rows(everything, widths)
+            if stretch is None:
+                self._draw_wrapped(lines, widths, indent)
+                return
+        else:  # a cell that is beyond measure stays whole, and moves only its own row
+            widths = [max((width for width in column if width <= _WIDEST), default=_WIDEST) for column in found]
+        drawn = align_rows(everything, widths, cut=self.is_terminal)
         if header:
             self._write_lines([" " * indent + self._colored("".join(next(drawn)), "bold")])
         for line, words in zip(drawn, chain(marks, repeat(())), strict=False):
@@ -298,36 +304,66 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
+CLEAR_LINE: Final = "\r\x1b[2K"
 _PATIENCE: Final = 0.5  # seconds without output
 _EVERY: Final = 0.1  # seconds between two drawings
-_CLEAR: Final = "\r\x1b[2K"
+_EVERY_LINE: Final = 10.0  # and between two lines in a log, where nothing is drawn over
 
 
-class ScanProgress:
-    """Counts skills on standard error after half a second; draws nothing without a terminal."""
+class ProgressLine:
+    """What a command does at the moment, on standard error: one line of a terminal that goes away at the end.
 
-    def __init__(self, screen: Screen, *, what: str = "reading skills") -> None:
-        self._what = what
-        self._active = sys.stderr.isatty() and not screen.quiet
-        self._next = time.monotonic() + _PATIENCE
+    Elsewhere, such as in the log of a build, a line every ten seconds, so that a long command is not taken for one that hangs.
+    """
+
+    def __init__(self, screen: Screen, *, patience: float = _PATIENCE, every: float = _EVERY) -> None:
+        """`patience` are the seconds of a terminal before the first drawing, `every` those between two."""
+        self._terminal = sys.stderr.isatty()
+        self._active = not screen.quiet
+        self._every = every if self._terminal else _EVERY_LINE
+        self._next = time.monotonic() + (patience if self._terminal else _EVERY_LINE)
         self._drawn = False
 
-    def __call__(self, done: int, total: int | None = None) -> None:
-        """Report that `done` of `total` are finished; cheap enough to call for each."""
+    def due(self) -> bool:
+        """Whether it is time to show something; cheap enough to ask for each skill."""
         if not self._active or (now := time.monotonic()) < self._next:
-            return
-        self._next = now + _EVERY
-        self._drawn = True
-        sys.stderr.write(f"{_CLEAR}{self._what}: {done:,}" + (f" of {total:,}" if total else ""))
-        sys.stderr.flush()
+            return False
+        self._next = now + self._every
+        return True
+
+    def show(self, text: str) -> None:
+        """Write the line."""
+        shown = sanitize(text).replace("\n", " ")
+        if self._terminal:
+            self._drawn = True
+            _write(sys.stderr, CLEAR_LINE + shown)
+        else:
+            _write(sys.stderr, shown.strip() + "\n")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._drawn:
+            _write(sys.stderr, CLEAR_LINE)
+            self._drawn = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._drawn:
-            sys.stderr.write(_CLEAR)
-            sys.stderr.flush()
+        self.clear()
+
+
+class ScanProgress(ProgressLine):
+    """Counts skills."""
+
+    def __init__(self, screen: Screen, *, what: str = "reading skills") -> None:
+        super().__init__(screen)
+        self._what = what
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Report that `done` of `total` are finished."""
+        if self.due():
+            self.show(f"{self._what}: {done:,}" + (f" of {total:,}" if total else ""))
 
 
 OK: Final = 0

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "SKILLYARD_MODEL"
 _KEY: Final = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|BASE_URL|TOKEN)\b")
-_HINT: Final = (
-    "name one such as openai:gpt-5, anthropic:claude-sonnet-4-6, google:gemini-2.5-flash or llama3@http://127.0.0.1:11434/v1"
-)
+_EXAMPLES: Final = "openai:gpt-5, anthropic:claude-sonnet-4-6, google:gemini-2.5-flash"
+_HINT: Final = f"name one such as {_EXAMPLES} or llama3@http://127.0.0.1:11434/v1"
+_HINT_OF_PROVIDERS: Final = f"choose one such as {_EXAMPLES}"
 _SHOWN: Final = 300
 _OWN_KEY: Final = "SKILLYARD_MODEL_KEY"
 _OPENAI: Final = "https://api.openai.com/v1"
@@ -53,13 +53,14 @@ def open_model(name: str | None, *, addresses: bool = True) -> Model:
     usual = os.environ.get(VARIABLE, "").strip()
     chosen = (name or usual).strip()
     if not chosen or chosen == "test":
-        raise InvalidInput("no model is named", hint=f"{_HINT}, or set {VARIABLE}")
+        hint = f"{_HINT}, or set" if addresses else f"{_HINT_OF_PROVIDERS}; whoever runs this server can set one for all:"
+        raise InvalidInput("no model is named", hint=f"{hint} {VARIABLE}")
     plain, _, address = chosen.partition("@http")
     if address:
         if not addresses and chosen != usual:
-            raise InvalidInput("a model at an address cannot be chosen here", hint="name a provider and a model")
+            raise InvalidInput("a model at an address cannot be chosen here", hint=_HINT_OF_PROVIDERS)
         return _at(plain.removeprefix("openai-chat:"), f"http{address}")
-    return _provider_model(chosen)
+    return _provider_model(chosen, hint=_HINT if addresses else _HINT_OF_PROVIDERS)
 
 
 def _at(name: str, address: str) -> Model:
@@ -74,7 +75,7 @@ def _at(name: str, address: str) -> Model:
     return OpenAIChatModel(name, provider=OpenAIProvider(base_url=address, api_key=key))
 
 
-def _provider_model(name: str) -> Model:
+def _provider_model(name: str, *, hint: str) -> Model:
     try:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
@@ -83,16 +84,16 @@ def _provider_model(name: str) -> Model:
     try:
         return infer_model(name)
     except (UserError, ImportError, ValueError) as error:
-        raise _unusable(name, single_line(str(error))) from None
+        raise _unusable(name, single_line(str(error)), hint=hint) from None
 
 
-def _unusable(name: str, message: str) -> InvalidInput:
+def _unusable(name: str, message: str, *, hint: str) -> InvalidInput:
     """Why a model cannot be used; where its key is missing, what to set."""
     shown = repr(single_line(name)[:80])
     if (variable := _KEY.search(message)) and message.startswith("Set "):
         hint = f"set {variable[0]} in the environment of this program, and start it again; or choose another model"
         return InvalidInput(f"the model {shown} needs {variable[0]}, which is not set", hint=hint, variable=variable[0])
-    return InvalidInput(f"the model {shown} cannot be used: {message[:_SHOWN]}", hint=_HINT)
+    return InvalidInput(f"the model {shown} cannot be used: {message[:_SHOWN]}", hint=hint)
 
 
 def _not_installed() -> InvalidInput:

@@ -160,7 +160,7 @@ _RULES: Final = (
          "close the front matter, and move long text into the body", _BROKEN, ALWAYS),
     Rule("style-bom", "the file begins with a byte order mark",
          "save the file as UTF-8 without a byte order mark", _STYLE, fixable=True),
-    Rule("style-line-endings", "lines end in CRLF", "save the file with LF line endings", _STYLE, fixable=True),
+    Rule("style-line-endings", "lines end in CRLF or CR", "save the file with LF line endings", _STYLE, fixable=True),
     Rule("style-blank-start", "blank lines come before the opening fence",
          "delete the blank lines before the first `---`", _STYLE, fixable=True),
     Rule("style-closing-dots", "the front matter is closed with `...`",

@@ -1,7 +1,8 @@
 """From the bytes of a SKILL.md to its text, front matter, sections and code blocks; a problem is a finding, not an exception.
 
 A fence is `---` alone on its line (white space may follow). The closing one may be `...`. A line of `----`, or `---` inside a
-value, is never a fence. A byte order mark and blank lines may come before the opening fence.
+value, is never a fence. A byte order mark and blank lines may come before the opening fence. Lines end in LF or CRLF; where the
+opening fence ends in a lone CR, so do other lines.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from skillyard.document.yaml_reader import Mapping, Repair, YamlProblem, as_data
 from skillyard.text import single_line
 
 _BOM: Final = b"\xef\xbb\xbf"
+
+_CR_FENCE: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*---[ \t]*\r(?!\n)")
+_LONE_CR: Final = re.compile(rb"\r(?!\n)")
 
 FenceProblem = Literal["front-matter-missing", "front-matter-unclosed", "front-matter-language", "front-matter-too-large"]
 
@@ -43,6 +47,11 @@ def find_fences(data: bytes, *, complete: bool = True) -> Fences:
     if start < 0:
         return Fences(0, 0, 0, "front-matter-missing" if start == -1 else "front-matter-language")
     return _closing(data, start, more=more)
+
+
+def with_line_feeds(data: bytes) -> bytes:
+    """A file whose opening fence ends in a lone CR, with LF for each lone CR; every other file as it is. Offsets stay."""
+    return _LONE_CR.sub(b"\n", data) if _CR_FENCE.match(data) else data
 
 
 def _after_opening(data: bytes, *, more: bool) -> int:
@@ -143,6 +152,9 @@ def open_document(data: bytes, findings: Findings, *, complete: bool = True) -> 
     if problem := _encoding_problem(data, complete=complete):
         findings.add(problem[0], line=problem[1])
         return _nothing("")
+    written, data = data, with_line_feeds(data)
+    if data is not written:
+        findings.add("style-line-endings")
     fences = find_fences(data, complete=complete)
     text = data[3 if data.startswith(_BOM) else 0 :].decode(errors="strict" if complete else "ignore")
     if fences.problem:

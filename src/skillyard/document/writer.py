@@ -15,7 +15,7 @@ from skillyard.document.checks import check_document
 from skillyard.document.document import parse_document
 from skillyard.document.document_rules import RULES, Diagnostic, Profile, diagnose
 from skillyard.document.fields import is_name
-from skillyard.document.front_matter import find_fences
+from skillyard.document.front_matter import find_fences, with_line_feeds
 from skillyard.document.spelling import SPELLINGS, split_tools
 from skillyard.document.yaml_reader import Mapping as Tree
 from skillyard.document.yaml_reader import Recovered, Scalar, Sequence, YamlProblem, as_text, read_with_recovery, read_yaml
@@ -126,13 +126,13 @@ def new_document(name: str, description: str, body: str = "", *, extra: Mapping[
 def set_front_matter(text: str, changes: Mapping[str, object | None]) -> str:
     """The text of a SKILL.md with some fields set, or removed where the value is None.
 
-    Order, comments, line endings and every other line stay as they are; new fields come last. A text without front matter gets
-    one.
+    Order, comments, line endings and every other line stay as they are, but for a lone CR as line ending, which becomes LF; new
+    fields come last. A text without front matter gets one.
 
     Raises:
         InvalidSkill: the front matter cannot be read, or is written so that single fields cannot be changed.
     """
-    data = text.encode(errors="surrogatepass")
+    data = with_line_feeds(text.encode(errors="surrogatepass"))
     fences = find_fences(data)
     if fences.problem == "front-matter-missing":
         newline = "\r\n" if "\r\n" in text else "\n"
@@ -275,7 +275,7 @@ def _is_better(before: tuple[Diagnostic, ...], after: tuple[Diagnostic, ...]) ->
 
 
 def _fix(data: bytes, rules: set[str], directory_name: str) -> bytes:
-    text = data.decode()  # a file that is not UTF-8 has no fixable finding
+    text = with_line_feeds(data).decode()  # a file that is not UTF-8 has no fixable finding
     if "style-bom" in rules:
         text = text.removeprefix(_BYTE_ORDER_MARK)
     text = _fix_fences(text, rules)

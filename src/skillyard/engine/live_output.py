@@ -130,7 +130,7 @@ class LiveOutputWriter:
         if self._writing is not None:
             await asyncio.wait([self._writing])
         if write and self._pending:
-            await asyncio.to_thread(self._write)
+            await self._write_pending()
 
     def _add_text(self, stream: str, text: str) -> None:
         last = self._pending[-1] if self._pending else {}
@@ -158,16 +158,20 @@ class LiveOutputWriter:
                 async with asyncio.timeout(self._database.timing.gather_s):
                     await self._closing.wait()
             if not self._closing.is_set():
-                await asyncio.to_thread(self._write)
+                await self._write_pending()
         self._writing = None
 
-    def _write(self) -> None:
+    async def _write_pending(self) -> None:
+        """Write in a thread what is pending, which is taken away here: nothing is added to what the thread has."""
+        pending, self._pending = self._pending, []
+        await asyncio.to_thread(self._write, pending)
+
+    def _write(self, pending: list[dict[str, Any]]) -> None:
         from sqlalchemy import select
 
         from skillyard.database import live_events_of, publish_live_events, runs
 
-        database, pending = self._database, self._pending
-        self._pending = []
+        database = self._database
         if database is None:
             return
         try:

@@ -314,7 +314,8 @@ def read_destination(url: str) -> Destination:
     port = int(match["port"]) if match and match["port"] else None
     if not match or port == 0 or (port or 0) > 65_535:
         raise InvalidInput(
-            f"{_shown(url)} is not a URL that can be requested", hint="for example https://api.example.com/v1/items"
+            f"{_shown(url)} is not a URL that can be requested",
+            hint="write https:// and a host, such as https://example.com/path",
         )
     try:
         host = canonical_host(match["host"])

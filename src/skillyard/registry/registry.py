@@ -243,20 +243,24 @@ class Registry:
         return self._followed(self._pipeline().install(request))
 
     def inspect(
-        self, source: str | Source, *, skills: Sequence[str] = (), dependencies: bool = True
+        self,
+        source: str | Source,
+        *,
+        skills: Sequence[str] = (),
+        dependencies: bool = True,
+        progress: Callable[[int, int], object] | None = None,
     ) -> tuple[SkillInspection, ...]:
         """What would be installed from a source, checked as an installation does, without installing.
 
-        With `dependencies` the dependencies that would be installed are looked for.
+        With `dependencies` the dependencies that would be installed are looked for. `progress(done, total)` counts skills.
 
         Raises:
             InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: as `install`.
         """
         from skillyard.registry.skill_inspection import inspect_source
 
-        return inspect_source(
-            self._pipeline(), InstallRequest(resolve(source, names=skills), tuple(skills), dependencies=dependencies)
-        )
+        request = InstallRequest(resolve(source, names=skills), tuple(skills), dependencies=dependencies)
+        return inspect_source(self._pipeline(), request, progress)
 
     def update(
         self,

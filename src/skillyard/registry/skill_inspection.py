@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,8 +96,12 @@ class SkillInspection(WireForm, also=("power_sentences", "unchanged")):
         return self.installed is not None and self.installed.digest == self.digest and not self.changed_links
 
 
-def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[SkillInspection, ...]:
+def inspect_source(
+    pipeline: InstallPipeline, request: InstallRequest, progress: Callable[[int, int], object] | None = None
+) -> tuple[SkillInspection, ...]:
     """Every skill of the source that is ordered; it is fetched into a folder that is deleted afterwards.
+
+    `progress(done, total)` is called after each.
 
     Raises:
         InvalidSource, ArchiveRefused, NoSkillInside, NetworkFailed: it cannot be fetched or is none.
@@ -109,7 +113,7 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
         skills = choose_skills(offered, () if fetched.chosen else request.names)
         inspected: list[SkillInspection] = []
         candidates: list[Candidate] = []
-        for skill in skills:
+        for number, skill in enumerate(skills, 1):
             folder = source_folder_name(skill.path, request.source)
             try:
                 candidate, _ = staged_candidate(skill, fetched, operation.folder, pipeline.limits, request.source)
@@ -119,6 +123,8 @@ def inspect_source(pipeline: InstallPipeline, request: InstallRequest) -> tuple[
             else:
                 candidates.append(candidate)
                 inspected.append(_inspect_candidate(pipeline, candidate, folder, request))
+            if progress is not None:
+                progress(number, len(skills))
         if pipeline.dependencies is None or not request.dependencies or not candidates:
             return tuple(inspected)
         asked = DependencyRequest(candidates, request.source, fetched, offered, operation.folder, pipeline.limits)

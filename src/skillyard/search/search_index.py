@@ -8,6 +8,7 @@ is that of the skills that are other objects, or whose file may still have chang
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import zlib
 from collections import Counter
@@ -16,7 +17,7 @@ from functools import cached_property
 from itertools import compress
 from operator import is_not
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from skillyard.search.pages import header_of, path_of, read_pages, source_of
 from skillyard.search.words import LONGEST, STOP_WORDS, plain, runs, words
@@ -37,6 +38,25 @@ _FEW_ASKED: Final = 3
 _WORTH_SHARING: Final = 500  # skills to be read from which a second process helps
 
 
+_Value = TypeVar("_Value")
+
+
+class _once(Generic[_Value]):  # noqa: N801 # a decorator
+    """A property of an index, worked out once also where two threads ask first; `cached_property` may do it twice."""
+
+    def __init__(self, make: Callable[[SearchIndex], _Value]) -> None:
+        self._make = make
+        self._name = make.__name__
+        self.__doc__ = make.__doc__
+
+    def __get__(self, index: SearchIndex, owner: type[SearchIndex]) -> _Value:
+        with index.lock:
+            if self._name not in index.__dict__:
+                index.__dict__[self._name] = self._make(index)
+            value: _Value = index.__dict__[self._name]
+            return value
+
+
 class SearchIndex:
     """The skills a model may see, ready to be searched; build it once and use it for many requests.
 
@@ -52,6 +72,7 @@ class SearchIndex:
         cache: str | None = None,
         before: SearchIndex | None = None,
     ) -> None:
+        self.lock = threading.RLock()
         before = before or None  # one without skills has nothing to take over
         self._everyone = everyone
         self._given = tuple(skills)
@@ -105,7 +126,7 @@ class SearchIndex:
     def __len__(self) -> int:
         return len(self.skills)
 
-    @cached_property
+    @_once
     def segments(self) -> list[Segment]:
         """The posting lists; reads what is kept and the skills that are new or changed when first used."""
         before = self._before
@@ -120,7 +141,7 @@ class SearchIndex:
             missing = [number for number, key in enumerate(self._keys) if key not in have]
         return self._extended(segments, missing) if missing or not segments else segments
 
-    @cached_property
+    @_once
     def numbers(self) -> NDArray[Any]:
         """For each skill of each segment, one after the other, its number in `skills`; -1 when it no longer counts."""
         import numpy as np

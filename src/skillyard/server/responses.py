@@ -141,6 +141,14 @@ def _answer(
     return JSONResponse(content, status, headers=dict(headers or {}), media_type=_PROBLEM_MEDIA_TYPE)
 
 
+class RefusedBody(HTTPException):
+    """A body that is refused while it comes in, with its own hint; from there FastAPI passes on no other error."""
+
+    def __init__(self, status: int, message: str, *, hint: str) -> None:
+        super().__init__(status, message)
+        self.hint = hint
+
+
 def add_error_handlers(app: FastAPI) -> None:
     """Let every error of `app` be answered in the one shape."""
     app.add_exception_handler(SkillyardError, _skillyard_error)
@@ -186,6 +194,8 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     if error.status_code == 405:
         headers = {**(headers or {}), "Allow": ", ".join(sorted(_methods_at(request)))}
     hint = "/openapi.json lists the routes" if code != "request_too_large" else "send less, or an archive where one is taken"
+    if isinstance(error, RefusedBody):
+        hint = error.hint
     return _answer(error.status_code, code, str(error.detail), hint, headers=headers)
 
 

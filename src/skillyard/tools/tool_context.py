@@ -199,17 +199,18 @@ _Value = TypeVar("_Value")
 
 @dataclass(slots=True)
 class _CachedPerCatalog(Generic[_Value]):
-    """Something that is worked out from the offered skills, and again only when they are others."""
+    """Something that is worked out from the offered skills, and again only when they are others; any thread may ask."""
 
-    value: _Value
-    source: tuple[Skill, ...] = ()
+    kept: tuple[tuple[Skill, ...], _Value]
+    """The skills and what was worked out from them, replaced together."""
 
     def of(self, source: tuple[Skill, ...], make: Callable[[tuple[Skill, ...]], _Value]) -> _Value:
         """What `make` gives for `source`."""
-        if source is not self.source:
-            self.value = make(source)
-            self.source = source
-        return self.value
+        known, value = self.kept
+        if source is not known:
+            value = make(source)
+            self.kept = source, value
+        return value
 
 
 @dataclass(slots=True)
@@ -231,9 +232,9 @@ class ToolContext:
     sessions: ToolSessions = field(default_factory=ToolSessions)
     tool_prefix: str = ""
     """What stands before the names of the tools where the client was given them so; the texts name them so too."""
-    _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(DeclaredTools()))
-    _runnable: _CachedPerCatalog[tuple[Skill, ...]] = field(default_factory=lambda: _CachedPerCatalog(()))
-    _index: _CachedPerCatalog[SearchIndex] = field(default_factory=lambda: _CachedPerCatalog(SearchIndex(())))
+    _declared: _CachedPerCatalog[DeclaredTools] = field(default_factory=lambda: _CachedPerCatalog(((), DeclaredTools())))
+    _runnable: _CachedPerCatalog[tuple[Skill, ...]] = field(default_factory=lambda: _CachedPerCatalog(((), ())))
+    _index: _CachedPerCatalog[SearchIndex] = field(default_factory=lambda: _CachedPerCatalog(((), SearchIndex(()))))
 
     async def approve(self, skill: Skill, caller: ToolCaller) -> SkillConsent:
         """Ask for consent where a rule wants it, and about a skill that lies where the session can write.
@@ -316,7 +317,7 @@ class ToolContext:
     def index(self) -> SearchIndex:
         """The offered skills, ready to be searched."""
         cache = self.access.catalog.search_directory
-        before = self._index.value
+        _, before = self._index.kept
         return self._index.of(self.access.offered(), lambda skills: SearchIndex(skills, cache=cache, before=before))
 
 

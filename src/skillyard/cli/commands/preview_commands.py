@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillyard.cli.command_options import open_home
 from skillyard.cli.install_support import open_registry, power_lines
-from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.cli.screen import FAILURE, OK, ScanProgress, counted
 from skillyard.errors import UsageProblem
 from skillyard.text import shorten, single_line
 
@@ -25,7 +25,10 @@ _MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
 
 def preview_install(screen: Screen, registry: Registry, arguments: argparse.Namespace) -> int:
     """List the skills of a source, or with `--dry-run` say what installing them would do; 1 when one would be refused."""
-    inspected = registry.inspect(arguments.source, skills=arguments.skill, dependencies=arguments.dependencies)
+    with ScanProgress(screen, what="looking at skills") as progress:
+        inspected = registry.inspect(
+            arguments.source, skills=arguments.skill, dependencies=arguments.dependencies, progress=progress
+        )
     refused = any(one.refusals for one in inspected)
     if screen.as_json:
         screen.data({"skills": [_shape(one) for one in inspected]})

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillyard.cli.command_options import discover_catalog, nothing_to_look_at, open_catalog
-from skillyard.cli.screen import FAILURE, OK, counted
+from skillyard.cli.screen import FAILURE, OK, ScanProgress, counted
 from skillyard.errors import SkillNotFound, UsageProblem
+from skillyard.plain_json import encodable_json
 from skillyard.scanner import LINK, NEVER_PACKED, NOT_TEXT
 
 if TYPE_CHECKING:
@@ -76,7 +77,14 @@ def _in_tree(tree: Path, shown: str, settings: Catalog, arguments: argparse.Name
 
 def _each(scan: Callable[[_T], Report], skills: Sequence[_T], arguments: argparse.Namespace) -> Iterator[Report]:
     """The reports in the order of the skills; two are scanned at a time, and one is watched at a time."""
-    if arguments.run or len(skills) < _MANY:
+    with ScanProgress(arguments.screen, what="scanning") as progress:
+        for number, report in enumerate(_scans(scan, skills, one_at_a_time=arguments.run or len(skills) < _MANY), 1):
+            progress(number, len(skills))
+            yield report
+
+
+def _scans(scan: Callable[[_T], Report], skills: Sequence[_T], *, one_at_a_time: bool) -> Iterator[Report]:
+    if one_at_a_time:
         yield from map(scan, skills)
         return
     from concurrent.futures import ThreadPoolExecutor
@@ -210,7 +218,7 @@ def _write_sarif(path: Path, reports: Sequence[Report]) -> None:
     from skillyard.files import write_output
     from skillyard.scanner import to_sarif
 
-    write_output(path, json.dumps(to_sarif(reports), indent=2).encode("utf-8") + b"\n")
+    write_output(path, encodable_json(json.dumps(to_sarif(reports), indent=2)).encode("utf-8") + b"\n")
 
 
 def _summary(reports: Sequence[Report]) -> dict[str, int]:

@@ -13,9 +13,8 @@ from skillyard.cli.command_options import missing_root, open_catalog, open_skill
 from skillyard.cli.install_support import note_withdrawn
 from skillyard.cli.language import current_language
 from skillyard.cli.screen import FAILURE, OK, USAGE, counted, require_existing
-from skillyard.document import DOCUMENT_LIMIT
 from skillyard.errors import BinaryFile, InvalidInput
-from skillyard.text import limit_words, shorten, single_line
+from skillyard.text import shorten, single_line
 
 if TYPE_CHECKING:
     from skillyard.catalog import FileContent, Skill, Status
@@ -88,7 +87,6 @@ def _state(detail: SkillDetail) -> Iterator[tuple[str, str]]:
     skill, ruling = detail.skill, detail.ruling
     yield "status", skill.status + (f": {skill.reason}" if skill.reason else "")
     yield "withdrawn", detail.withdrawn or ""
-    yield "warning", _too_long() if skill.stamp[1] > DOCUMENT_LIMIT else ""
     yield "folder", skill.directory
     own = "its state is its own until `skillyard adopt` makes it a version"
     yield "copy of", f"{detail.copy_of}, edited here: {own}" if detail.copy_of else ""
@@ -261,9 +259,6 @@ def _status(skill: Skill, withdrawn: Mapping[str, str]) -> str:
 def _remark(arguments: argparse.Namespace, catalog: Catalog, skills: Sequence[Skill]) -> None:
     """What there is in all, what is odd about it, and what can be done next."""
     screen: Screen = arguments.screen
-    for skill in skills:
-        if skill.stamp[1] > DOCUMENT_LIMIT:
-            screen.note(f"warning: {skill.id}: {_too_long()}")
     note_withdrawn(screen, catalog, skills)
     if catalog.all():
         screen.note(_summary(catalog, skills))
@@ -279,10 +274,6 @@ def _remark(arguments: argparse.Namespace, catalog: Catalog, skills: Sequence[Sk
         screen.hint("check the path of --root")
     elif not catalog.all():
         screen.hint("make one with `skillyard new NAME --description TEXT`, or name a folder: `skillyard list FOLDER`")
-
-
-def _too_long() -> str:
-    return f"its SKILL.md is over {limit_words(DOCUMENT_LIMIT)}; `skillyard check` says more"
 
 
 def _code(arguments: argparse.Namespace, catalog: Catalog) -> int:

@@ -27,7 +27,7 @@ from skillyard.errors import InvalidInput, TooManyRequests
 from skillyard.paths import CLOEXEC, NOFOLLOW
 from skillyard.server.authorization import LOCAL_USER, READ_METHODS, Caller
 from skillyard.server.middleware.observability import METRICS_FOLDER_VARIABLE
-from skillyard.server.responses import problem_response
+from skillyard.server.responses import RefusedBody, problem_response
 from skillyard.server.server_settings import ConnectionLimits, RateLimit, RequestKind
 
 if TYPE_CHECKING:
@@ -40,8 +40,11 @@ _MOST_VALUES: Final = 25_000
 _MOST_QUERY_FIELDS: Final = 1_000
 _MOST_DIGITS: Final = 300
 """Of a number in JSON; a thousand numbers of 4,000 digits are parsed in 64 ms."""
-_DIGITS: Final = b"0123456789"
 _LONG_NUMBER: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % (_MOST_DIGITS + 1))
+_NAMED_NUMBER: Final = re.compile(rb"-?(?:NaN|Infinity)")
+_WITH_EXPONENT: Final = re.compile(rb"(?<![0-9.])[0-9.]{1,700}[eE]\+?[0-9]{1,9}")
+_LAST_WORD: Final = re.compile(rb"[0-9A-Za-z.+-]{1,800}\Z")
+_NO_JSON_NUMBER: Final = "leave the value out, or send null or a text"
 _CLOSE: Final = {"Connection": "close"}  # what of the body still comes is no request
 
 
@@ -88,6 +91,8 @@ class BodyLimits:
                 raise HTTPException(413, f"the request is over {_LARGEST >> 20} MiB")  # all else FastAPI takes for bad JSON
             if meter is not None and not _reads_body_itself(scope) and (excess := meter.excess(message.get("body", b""))):
                 raise HTTPException(413, f"the JSON of the request has {excess}")
+            if meter is not None and meter.not_finite and not _reads_body_itself(scope):
+                raise RefusedBody(400, f"the JSON of the request has {meter.not_finite}", hint=_NO_JSON_NUMBER)
             return message
 
         await self._app(scope, counted, send)
@@ -97,26 +102,41 @@ class _JsonMeter:
     """Measures a JSON document while it comes in, without parsing it; what is inside its texts does not count.
 
     Each value stands behind a comma or is the first of its list or object: an empty one counts as if it had one.
+    `not_finite` is what stands there for a number that JSON does not have, which Python reads; empty when nothing does.
     """
 
     def __init__(self) -> None:
         self._values = 1
         self._in_text = False
         self._rest = b""
-        self._digits = b""
+        self._word = b""
+        self.not_finite = ""
 
     def excess(self, piece: bytes) -> str:
         """What there is too much of with the next piece of the document; nothing when all is within bounds."""
         text = (self._rest + piece).replace(rb"\\", b"")  # a run of backslashes is one of them, or none
         self._rest = text[-1:] if text.endswith(b"\\") else b""
         parts = text.removesuffix(b"\\").replace(rb"\"", b"").split(b'"')
-        outside = self._digits + b"".join(parts[1 if self._in_text else 0 :: 2])
+        added = b"".join(parts[1 if self._in_text else 0 :: 2])
         self._in_text ^= len(parts) % 2 == 0
-        self._values += sum(map(outside.count, (b",", b"[", b"{")))
+        self._values += sum(map(added.count, (b",", b"[", b"{")))
+        outside = self._word + added
+        self.not_finite = self.not_finite or _not_finite(outside)
         if _LONG_NUMBER.search(outside):
             return f"a number of over {_MOST_DIGITS} digits"
-        self._digits = outside[len(outside.rstrip(_DIGITS)) :]
+        last = _LAST_WORD.search(outside[-800:])  # a piece may end in the middle of it
+        self._word = last[0] if last else b""
         return f"over {_MOST_VALUES:,} values" if self._values > _MOST_VALUES else ""
+
+
+def _not_finite(text: bytes) -> str:
+    if named := _NAMED_NUMBER.search(text):
+        return f"{named[0].decode()}, which is no number of JSON"
+    if any(
+        math.isinf(float(number)) for number in _WITH_EXPONENT.findall(text) if number.count(b".") < 2 and number[:1] != b"."
+    ):
+        return "a number that is too large"
+    return ""
 
 
 def _reads_body_itself(scope: Scope) -> bool:

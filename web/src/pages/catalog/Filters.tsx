@@ -1,6 +1,6 @@
 /** Narrow the list by where skills are from, whether they are offered, their tags and what one keeps oneself; choose its order. */
-import { Button, Group, NativeSelect } from "@mantine/core";
-import { IconArrowsSort, IconStar, IconStarFilled } from "@tabler/icons-react";
+import { ActionIcon, Button, Group, NativeSelect, Tooltip } from "@mantine/core";
+import { IconArrowsSort, IconFilterOff, IconStar, IconStarFilled } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
 import { chooseSet, facetsQuery, setsQuery } from "@/api/catalog";
@@ -82,9 +82,11 @@ export function Filters({ chosen, choose }: Props) {
       )}
       <ProjectSet />
       {FILTERS.some((name) => chosen[name] !== undefined) && (
-        <Button variant="subtle" color="gray" size="sm" onClick={() => choose(NONE)}>
-          {t.reset}
-        </Button>
+        <Tooltip label={t.reset}>
+          <ActionIcon variant="subtle" color="gray" size={36} aria-label={t.reset} onClick={() => choose(NONE)}>
+            <IconFilterOff size={18} stroke={1.6} />
+          </ActionIcon>
+        </Tooltip>
       )}
       <Group gap="xs" ml="auto" className={classes.order ?? ""}>
         <Button

@@ -1,11 +1,12 @@
 /** One schedule: what runs when and with what, who made it, the next times and the last runs. */
 import { Alert, Button, Code, SimpleGrid, Skeleton, Stack, Text } from "@mantine/core";
-import { IconInfoCircle, IconPencil, IconPlayerPlay, IconTrash } from "@tabler/icons-react";
+import { IconInfoCircle, IconPencil, IconPlayerPlay, IconPlus, IconTrash } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 
 import { fetched } from "@/api/parts";
+import { asProblem } from "@/api/problem";
 import { runsQuery } from "@/api/runs";
 import { useMay } from "@/api/scopes";
 import { type Schedule, scheduleQuery } from "@/api/schedules";
@@ -40,12 +41,24 @@ export function SchedulePage() {
   const may = useMay("runs:execute");
   const query = useQuery(scheduleQuery(name));
   const schedule = query.data;
+  const missing = !schedule && asProblem(query.error).status === 404;
   return (
     <Page
       title={visible(name)}
       back={<BackLink to="/schedules">{t.all}</BackLink>}
       marks={schedule && <StandingBadge schedule={schedule} />}
-      actions={may && schedule && <Actions schedule={schedule} />}
+      actions={
+        may &&
+        (schedule ? (
+          <Actions schedule={schedule} />
+        ) : (
+          missing && (
+            <ButtonLink to="/schedules" search={{ add: true }} leftSection={<IconPlus size={16} />}>
+              {t.make}
+            </ButtonLink>
+          )
+        ))
+      }
     >
       <Loaded query={query} skeleton={<Skeleton h={360} aria-hidden />}>
         {(found) => <ScheduleView schedule={found} />}
