@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -127,14 +126,14 @@ def test_what_a_turn_tells_elsewhere_stays_when_its_process_is_killed(records: C
 def test_a_place_means_the_same_while_a_turn_goes_on_and_when_it_is_over(kinds: list[TurnEventKind], at: int) -> None:
     """Who was told the first events as they came is told the rest from what is kept, with no word missing or twice."""
     events = [TurnEvent(kind, {"delta": f"{n} "} if kind == "text" else {"n": n}) for n, kind in enumerate(kinds)]
-    first, told = EventPositioner(), []
+    first, reported = EventPositioner(), []
     for event in events[:at]:
         found = first.take(event)
         assert found is not None
-        told.append(found[1])
+        reported.append(found[1])
     kept, later = condense_events(events), EventPositioner(first.position)
-    told += [found[1] for shape in kept if (found := later.take(parse_event(shape))) is not None]
-    assert condense_events(told) == kept
+    reported += [found[1] for shape in kept if (found := later.take(parse_event(shape))) is not None]
+    assert condense_events(reported) == kept
     assert EventPosition.read(str(first.position)) == first.position
 
 
@@ -143,7 +142,7 @@ async def test_a_turn_that_ends_publishes_the_rest_at_once() -> None:
     live = LiveTurn(publish=published.append, gather_s=3_600)
     await live.show(TurnEvent("text", {"delta": "Once "}))
     await live.show(TurnEvent("text", {"delta": "upon"}))
-    await asyncio.wait_for(live.settled(), 60)
+    await live.settled()  # before the publishing has begun
     await live.show(TurnEvent("end", {"state": "done", "answer": "Once upon"}))
     assert published == [[{"event": "text", "delta": "Once upon"}]]
 

@@ -190,9 +190,12 @@ def test_whatever_changes_a_living_index_has_every_skill_once_as_it_is(shelf: Pa
         for own in chance.sample(sorted(set(usable) - set(TOPICS)), min(2, len(usable) - len(TOPICS))):
             assert [match.skill.name for match in catalog.search(usable[own])][:1] == [own]
         assert all(word in usable.values() or not catalog.search(word) for word in gone[-1:])
-    assert [match.skill.id for match in catalog.search("knows words alone")] == [
-        match.skill.id for match in Catalog.discover(roots=[shelf]).search("knows words alone")
-    ]
+    living, new = (
+        [match.skill.id for match in one.search("knows words alone", limit=50)]
+        for one in (catalog, Catalog.discover(roots=[shelf]))
+    )
+    assert sorted(living) == sorted(new)
+    assert living == new or not postings._SMALL_CATALOG  # in a large one old text counts for the order until it is rewritten
 
 
 @pytest.mark.parametrize("damage", [b"", b"SKYS", b"\0" * 400, b"not an index at all" * 50])

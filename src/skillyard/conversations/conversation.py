@@ -340,7 +340,7 @@ class LiveTurn:
 
     async def _publish_new(self, publish: Callable[[list[dict[str, Any]]], object]) -> None:
         """Publish new events to followers in other processes, ten times a second at most."""
-        while not self._settling.is_set() and self._published < len(self.events):
+        while self._published < len(self.events):
             with suppress(TimeoutError):  # a turn that ends meanwhile need not wait
                 async with asyncio.timeout(self._gather_s):
                     await self._settling.wait()
@@ -349,6 +349,8 @@ class LiveTurn:
                 await asyncio.to_thread(publish, _join_text_events(new))
             except SkillyardError as error:
                 _log.warning("a turn cannot be followed elsewhere for a moment: %s", error.message)
+            if self._settling.is_set():  # what comes now is read from the record
+                break
         self._publishing = None
 
     async def follow(self, after: int = 0) -> AsyncGenerator[TurnEvent, None]:
