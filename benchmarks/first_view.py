@@ -70,9 +70,9 @@ def view(browser: Browser, address: str, until: str, line: str | None) -> dict[s
         session.send("Emulation.setCPUThrottlingRate", {"rate": _SLOWER})
     page.goto(address, wait_until="commit")
     page.wait_for_function(until, polling="raf")
-    told: dict[str, Any] = page.evaluate(_TIMES)
+    reported: dict[str, Any] = page.evaluate(_TIMES)
     context.close()
-    return told
+    return reported
 
 
 def main() -> None:
@@ -92,8 +92,8 @@ def main() -> None:
                 page.append(view(browser, f"{address}/skills", _SEEN, options.line))
                 floor.append(view(browser, f"{address}/healthz", _TEXT, options.line))
             browser.close()
-    middle = {key: statistics.median(told[key] for told in page[1:]) for key in page[0]}
-    bare = statistics.median(told["seen"] for told in floor[1:])
+    middle = {key: statistics.median(reported[key] for reported in page[1:]) for key in page[0]}
+    bare = statistics.median(reported["seen"] for reported in floor[1:])
     print(f"first view of {options.skills} skills, {options.rounds} rounds: p50 in milliseconds")
     print(f"something is drawn {middle['drawn']:.0f}, skills are seen {middle['seen']:.0f}; a document of text {bare:.0f}")
     print(

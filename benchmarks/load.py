@@ -80,17 +80,17 @@ def load(address: str, folder: Path, seconds: int, connections: int) -> dict[str
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def lost(address: str, told: list[list[str]]) -> list[str]:
-    """The acknowledged versions that are not recorded as they were told, or that cannot be read though they are still kept.
+def lost(address: str, accepted: list[list[str]]) -> list[str]:
+    """The acknowledged versions that are recorded otherwise, or that cannot be read though they are still kept.
 
     Of each skill the newest versions are kept; an older one that is gone must be older than all of those.
     """
     missing = []
     with httpx2.Client(base_url=address, trust_env=False, timeout=60) as client:
-        for skill in sorted({skill for skill, _, _ in told}):
+        for skill in sorted({skill for skill, _, _ in accepted}):
             versions = {one["version"]: one for one in all_versions(client, skill)}
             kept = [version for version, one in versions.items() if not one["removed"]]
-            for version, digest in [(version, digest) for of, version, digest in told if of == skill]:
+            for version, digest in [(version, digest) for of, version, digest in accepted if of == skill]:
                 there = version in kept and client.get(f"{API}/{skill}/versions/{version}/files/SKILL.md").status_code == 200
                 gone = version not in kept and version < min(kept, default="")
                 if version not in versions or versions[version]["digest"] != digest or not (there or gone):
@@ -124,13 +124,12 @@ def main() -> int:
             prepare(address, folder)
             counted = load(address, folder, options.seconds, options.connections)
             noted = [line.split() for file in folder.glob("acknowledged-*") for line in file.read_text().splitlines()]
-            told, refused = [line for line in noted if line[0] != "refused"], [line for line in noted if line[0] == "refused"]
-            missing = lost(address, told)
+            accepted = [line for line in noted if line[0] != "refused"]
+            refused = [line for line in noted if line[0] == "refused"]
+            missing = lost(address, accepted)
         failures = [line for line in log.read_text().splitlines() if "Traceback" in line or " error " in line]
     rate = counted["requests"] / counted["seconds"]
-    print(
-        f"{counted['requests']:,} requests in {counted['seconds']:.0f} s: {rate:,.0f} a second, {len(told):,} of them uploads"
-    )
+    print(f"{counted['requests']:,} requests in {counted['seconds']:.0f} s: {rate:,.0f} a second, {len(accepted):,} uploads")
     print(f"milliseconds: p50 {counted['p50']:.1f}, p99 {counted['p99']:.1f}, most {counted['most']:.0f}")
     for reason, many in Counter(" ".join(line) for line in refused).most_common(5):
         print(f"{many:>6} {reason}")

@@ -71,12 +71,12 @@ def _arguments() -> argparse.Namespace:
 def _pass_on(server: subprocess.Popen[str], over: threading.Timer | None) -> None:
     """Print what the server prints; with its first address the page is opened and the time begins."""
     assert server.stdout is not None  # noqa: S101 # it was asked for
-    told = False
+    reported = False
     for line in server.stdout:
         print(line, end="", flush=True)  # noqa: T201
         address = re.search(r"http://[^\s;]+", line)
-        if address and not told:
-            told = True
+        if address and not reported:
+            reported = True
             if over:
                 over.start()
             if _has_desktop():

@@ -124,9 +124,9 @@ class Popen:
                 ends.append(theirs)
                 if mine is not None:
                     setattr(self, name, os.fdopen(mine, "w" if name == "stdin" else "r", encoding="utf-8"))
-            self._status, told = os.pipe()
-            ours.callback(os.close, told)
-            _process().ask(request, [*ends, told])
+            self._status, reported = os.pipe()
+            ours.callback(os.close, reported)
+            _process().ask(request, [*ends, reported])
         line = self._line()
         assert line, "the process that forks has ended"
         self.pid = int(line)
@@ -382,17 +382,17 @@ class _Waiting:
                 data, descriptors, _, _ = socket.recv_fds(self._socket, _MOST, 4)
                 if not data:
                     os._exit(0)  # and all of them with this process
-                told = descriptors.pop()
+                reported = descriptors.pop()
                 request = json.loads(data)
                 if request["speaks"]:
                     _load(_MODELS)
                 parent = os.getpid()
                 if (pid := os.fork()) == 0:
-                    os.close(told)
+                    os.close(reported)
                     self._leave(parent)
                     return request, descriptors
-                os.write(told, f"{pid}\n".encode())
-                self._status[pid] = told
+                os.write(reported, f"{pid}\n".encode())
+                self._status[pid] = reported
                 for descriptor in descriptors:
                     os.close(descriptor)
 
@@ -401,10 +401,10 @@ class _Waiting:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            told = self._status.pop(pid)
+            reported = self._status.pop(pid)
             with contextlib.suppress(BrokenPipeError):
-                os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
-            os.close(told)
+                os.write(reported, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            os.close(reported)
 
     def _leave(self, parent: int) -> None:
         """What a process has that was started by itself: no handlers and nothing open but its streams."""
@@ -413,8 +413,8 @@ class _Waiting:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for one in (self._socket, self._woken, self._wakes):
             one.close()
-        for told in self._status.values():
-            os.close(told)
+        for reported in self._status.values():
+            os.close(reported)
         _die_with(parent)
 
 
@@ -461,8 +461,8 @@ def _fork_of_fork(path: object, words: Sequence[bytes | str], descriptors: Seque
                     os.close(descriptor)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        told = [os.fsdecode(word) for word in words]
-        code, *arguments = told[told.index("-c") + 1 :]
+        reported = [os.fsdecode(word) for word in words]
+        code, *arguments = reported[reported.index("-c") + 1 :]
         ctypes.CDLL(None).prctl(_PR_SET_NAME, code.partition("import ")[2].encode()[:15])
         sys.argv = ["-c", *arguments]
         prometheus_client.values.ValueClass = prometheus_client.values.get_value_class()  # an import has chosen it

@@ -28,8 +28,8 @@ print("passes", passes, is_slack_ready("star.gif"))
 async def slack_gif_creator(model: ScriptedModel) -> str:
     """A star bounces in a GIF for an emoji."""
     await model.load()
-    told = await model.python(_GIF)
-    expect("passes True True" in told, f"the skill's validator says {told[-400:]!r}")
+    reported = await model.python(_GIF)
+    expect("passes True True" in reported, f"the skill's validator says {reported[-400:]!r}")
     gif = model.product("star.gif")
     width, height, frames = await see_picture(gif)
     expect((width, height) == (128, 128) and 6 <= frames <= 12, f"Chromium sees {width} × {height} in {frames} frames")

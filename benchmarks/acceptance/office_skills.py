@@ -36,8 +36,8 @@ async def pdf(model: ScriptedModel) -> str:
     await model.load()
     await model.skill_file("forms.md")
     await model.python(_FORM)
-    told = await model.bash("cd {skill} && python scripts/check_fillable_fields.py /workspace/form.pdf; cd /workspace")
-    expect("has fillable form fields" in told, f"the form was not recognised: {told}")
+    reported = await model.bash("cd {skill} && python scripts/check_fillable_fields.py /workspace/form.pdf; cd /workspace")
+    expect("has fillable form fields" in reported, f"the form was not recognised: {reported}")
     await model.bash("python {skill}/scripts/extract_form_field_info.py form.pdf field_info.json")
     fields = json.loads(model.product("field_info.json").read_text())
     expect({one["field_id"] for one in fields} == {"last_name", "adult"}, f"other fields: {fields}")
@@ -107,8 +107,11 @@ async def docx(model: ScriptedModel) -> str:
     await model.edit("unpacked/word/document.xml", await _run_of(model), _TRACKED)
     await model.bash("python {skill}/scripts/comment.py unpacked/ 0 'Agreed by telephone'")
     await model.bash("python {skill}/scripts/office/pack.py unpacked/ changed.docx --original terms.docx")
-    told = await model.bash("pandoc --track-changes=all changed.docx -t markdown")
-    expect("insertion" in told and "deletion" in told and "60" in told, f"pandoc sees no tracked change: {told[:300]}")
+    reported = await model.bash("pandoc --track-changes=all changed.docx -t markdown")
+    expect(
+        "insertion" in reported and "deletion" in reported and "60" in reported,
+        f"pandoc sees no tracked change: {reported[:300]}",
+    )
     await model.bash("python {skill}/scripts/accept_changes.py changed.docx accepted.docx")
     await model.bash(
         "python {skill}/scripts/office/soffice.py --headless --convert-to pdf accepted.docx && "
@@ -150,8 +153,8 @@ async def xlsx(model: ScriptedModel) -> str:
     """A sheet with formulas is written and recalculated; an error in a formula is found."""
     await model.load()
     await model.python(_SHEET)
-    told = json.loads(await model.bash("python {skill}/scripts/recalc.py budget.xlsx 90"))
-    expect(told.get("status") == "success" and told["total_formulas"] == 5, f"recalculated: {told}")
+    reported = json.loads(await model.bash("python {skill}/scripts/recalc.py budget.xlsx 90"))
+    expect(reported.get("status") == "success" and reported["total_formulas"] == 5, f"recalculated: {reported}")
     values = await model.python(
         "import pandas as pd\nfrom openpyxl import load_workbook\nsheet = load_workbook('budget.xlsx', data_only=True).active\n"
         "print(sheet['D5'].value, round(sheet['D6'].value, 2), len(pd.read_excel('budget.xlsx')))"
@@ -161,8 +164,10 @@ async def xlsx(model: ScriptedModel) -> str:
         "from openpyxl import load_workbook\nbook = load_workbook('budget.xlsx')\n"
         "book.active['E2'] = '=B2/0'\nbook.save('wrong.xlsx')"
     )
-    told = json.loads(await model.bash("python {skill}/scripts/recalc.py wrong.xlsx 90"))
-    expect(told.get("error_summary", {}).get("#DIV/0!", {}).get("count") == 1, f"the wrong formula was not found: {told}")
+    reported = json.loads(await model.bash("python {skill}/scripts/recalc.py wrong.xlsx 90"))
+    expect(
+        reported.get("error_summary", {}).get("#DIV/0!", {}).get("count") == 1, f"the wrong formula was not found: {reported}"
+    )
     text = office_text(model.product("budget.xlsx"), "csv")
     expect("Total,,,18.5" in text and "#" not in text and "Err" not in text, f"LibreOffice shows {text!r}")
     return "5 formulas, no error value, 18.5 in LibreOffice; #DIV/0! found in the wrong sheet"

@@ -41,11 +41,14 @@ async def webapp_testing(model: ScriptedModel) -> str:
     expect("--server" in await model.bash("python {skill}/scripts/with_server.py --help"), "with_server.py has no help")
     await model.write("site/index.html", _PAGE)
     await model.write("automation.py", _AUTOMATION)
-    told = await model.bash(
+    reported = await model.bash(
         'python {skill}/scripts/with_server.py --server "cd site && python -m http.server 5173" --port 5173 '
         "-- python automation.py"
     )
-    expect("told: Thank you, Ada" in told and "console: ordered" in told and "buttons: 1" in told, f"the page said {told!r}")
+    expect(
+        "told: Thank you, Ada" in reported and "console: ordered" in reported and "buttons: 1" in reported,
+        f"the page said {reported!r}",
+    )
     expect(await model.look("/tmp/inspect.png") == 1, "the screenshot is no picture for the model")
     server = await model.start("cd site && exec python -m http.server 5174")  # the helper of the skill leaves 5173 in use
     again = await model.bash(
@@ -167,9 +170,10 @@ async def mcp_builder(model: ScriptedModel) -> str:
     await model.skill_file("reference/python_mcp_server.md")
     await model.write("stations_mcp.py", _SERVER)
     await model.bash("python -m py_compile stations_mcp.py")
-    told = json.loads((await model.python(_CLIENT)).splitlines()[-1])
+    reported = json.loads((await model.python(_CLIENT)).splitlines()[-1])
     expect(
-        told[:2] == ["stations_get_height", "**Kiel**: 5 m"] and told[2].startswith("Error: no station"), f"it answers {told}"
+        reported[:2] == ["stations_get_height", "**Kiel**: 5 m"] and reported[2].startswith("Error: no station"),
+        f"it answers {reported}",
     )
     await model.write("evaluation.xml", _EVALUATION)
     asked = await model.bash(
@@ -227,11 +231,11 @@ async def claude_api(model: ScriptedModel) -> str:
     await model.write("service.py", _SERVICE)
     await model.write("ask.py", _ASK)
     server = await model.start("exec python service.py")
-    told = await model.bash(
+    reported = await model.bash(
         "for i in $(seq 50); do (exec 3<>/dev/tcp/127.0.0.1/8123) 2>/dev/null && break; sleep 0.2; done; python ask.py"
     )
     await model.use("bash", process=server, stop=True)
-    expect(told.split() == ["Hello", "7"], f"the program wrote {told!r}")
+    expect(reported.split() == ["Hello", "7"], f"the program wrote {reported!r}")
     path, asked = json.loads(model.product("asked.json").read_text())
     expect((path, asked["model"], asked["stream"]) == ("/v1/messages", "claude-opus-4-8", True), f"the request was {asked}")
     return "the SDK's request reached a service, its stream was read"

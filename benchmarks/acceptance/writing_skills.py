@@ -78,8 +78,8 @@ async def skill_creator(model: ScriptedModel) -> str:
     await model.write("tide-notes/SKILL.md", _NEW_SKILL)
     await model.write("tide-notes/scripts/height.py", _SCRIPT)
     expect(await model.bash("cd tide-notes && python scripts/height.py 0.4 3.2 3.1; cd ..") == "1.8", "the new script is wrong")
-    told = await model.bash("cd {skill} && python -m scripts.quick_validate /workspace/tide-notes; cd /workspace")
-    expect("valid" in told, f"quick_validate says {told!r}")
+    reported = await model.bash("cd {skill} && python -m scripts.quick_validate /workspace/tide-notes; cd /workspace")
+    expect("valid" in reported, f"quick_validate says {reported!r}")
     await model.bash("cd {skill} && python -m scripts.package_skill /workspace/tide-notes /workspace/dist; cd /workspace")
     with zipfile.ZipFile(model.product("dist/tide-notes.skill")) as archive:
         expect("tide-notes/SKILL.md" in archive.namelist(), f"the package holds {archive.namelist()}")
@@ -104,5 +104,5 @@ async def template_skill(model: ScriptedModel) -> str:
 
 def _check(model: ScriptedModel, folder: str) -> None:
     """What `skillyard check` finds: nothing."""
-    told = run_program(sys.executable, "-m", "skillyard", "check", "--no-color", "--no-cache", str(model.folder / folder))
-    expect("1 of 1 file is fine" in told and "0 warnings" in told, f"check finds: {told[-300:]}")
+    reported = run_program(sys.executable, "-m", "skillyard", "check", "--no-color", "--no-cache", str(model.folder / folder))
+    expect("1 of 1 file is fine" in reported and "0 warnings" in reported, f"check finds: {reported[-300:]}")

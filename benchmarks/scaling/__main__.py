@@ -75,8 +75,8 @@ def _walls(measured: Mapping[str, float]) -> None:
     print(f"| Part | most | {' | '.join(SITES)} | what moves it |\n|---|---|{'---|' * len(SITES)}---|")
     for part in parts(measured):
         shares = [part.share(site) for site in SITES.values()]
-        told = " | ".join(f"{share:.2f} ({waits(share):.1f})" for share in shares)
-        print(f"| {part.name} | {part.most:,.0f} {part.unit} | {told} | {part.moved_by} |")
+        reported = " | ".join(f"{share:.2f} ({waits(share):.1f})" for share in shares)
+        print(f"| {part.name} | {part.most:,.0f} {part.unit} | {reported} | {part.moved_by} |")
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def main() -> int:
             print(f"connections of {name}: {idle} at rest, at most {busy} at work", flush=True)
     for many in options.skills:
         found = memory(many)
-        told = ", ".join(f"{size >> 20:,} MiB {when}" for when, size in found.items())
-        print(f"memory of a server with {many:,} skills: {told}", flush=True)
+        reported = ", ".join(f"{size >> 20:,} MiB {when}" for when, size in found.items())
+        print(f"memory of a server with {many:,} skills: {reported}", flush=True)
     for name, rate in requests(options.seconds).items():
         print(f"{name}: {rate:,.0f} requests a second", flush=True)
     return 0

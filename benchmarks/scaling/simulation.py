@@ -65,9 +65,9 @@ def simulate(site: Site, measured: Mapping[str, float] = MEASURED, *, seed: int 
     turns = int(site.workers * measured["runs at once of a worker"])
     at_workers, _ = queue(carried, turns)
     return (
-        _told("servers", served, at_servers, site.servers, seconds),
-        _told("PostgreSQL", written, at_database, 1, seconds),
-        _told("turns of workers", carried, at_workers, turns, seconds),
+        _reported("servers", served, at_servers, site.servers, seconds),
+        _reported("PostgreSQL", written, at_database, 1, seconds),
+        _reported("turns of workers", carried, at_workers, turns, seconds),
     )
 
 
@@ -96,7 +96,7 @@ def _arrivals(chance: random.Random, rate: float, seconds: float) -> Iterator[fl
         at += chance.expovariate(rate)
 
 
-def _told(part: str, asked: list[Asked], waited: list[float], places: int, seconds: float) -> Waits:
+def _reported(part: str, asked: list[Asked], waited: list[float], places: int, seconds: float) -> Waits:
     share = sum(lasts for at, lasts, _ in asked if at < seconds) / (places * seconds)
     cuts = statistics.quantiles(waited, n=20) if len(waited) > 1 else [0.0] * 19
     return Waits(part, share, cuts[9], cuts[18])
@@ -108,8 +108,10 @@ def main() -> int:
     for name, site in SITES.items():
         found = simulate(site)
         for waits in found:
-            told = ("grows", "grows") if waits.grows else (f"{waits.median_s * 1000:.1f} ms", f"{waits.p95_s * 1000:.1f} ms")
-            print(f"| {name} | {waits.part} | {waits.share:.2f} | {told[0]} | {told[1]} |")
+            reported = (
+                ("grows", "grows") if waits.grows else (f"{waits.median_s * 1000:.1f} ms", f"{waits.p95_s * 1000:.1f} ms")
+            )
+            print(f"| {name} | {waits.part} | {waits.share:.2f} | {reported[0]} | {reported[1]} |")
         print(f"| {name} | first wall: {first_wall(found)} | | | |")
     return 0
 

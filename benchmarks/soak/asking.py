@@ -37,7 +37,7 @@ class Acknowledged:
     given_up: int = 0
 
 
-async def ask(address: str, plan: Plan, number: int, told: Acknowledged, stop: asyncio.Event) -> None:
+async def ask(address: str, plan: Plan, number: int, reported: Acknowledged, stop: asyncio.Event) -> None:
     """One client: nineteen runs and one install of twenty requests, each repeated until it is answered, until told to stop."""
     chance = random.Random(f"{plan.seed}-{number}")
     timeout = httpx2.Timeout(10, connect=5)
@@ -46,35 +46,35 @@ async def ask(address: str, plan: Plan, number: int, told: Acknowledged, stop: a
         while not stop.is_set():
             asked += 1
             if asked % 20 == 5:
-                await _install(client, chance, number, asked, told)
+                await _install(client, chance, number, asked, reported)
             else:
-                await _run(client, chance, f"{plan.seed}-{number}-{asked}", told)
+                await _run(client, chance, f"{plan.seed}-{number}-{asked}", reported)
             await asyncio.sleep(chance.random() * 0.1)
 
 
-async def _run(client: httpx2.AsyncClient, chance: random.Random, key: str, told: Acknowledged) -> None:
+async def _run(client: httpx2.AsyncClient, chance: random.Random, key: str, reported: Acknowledged) -> None:
     skill = "pooled" if chance.random() < 0.7 else "here"
     parameters = {"number": key, "seconds": chance.choice((0, 0, 0, 0.2, 1)), "fails": chance.random() < 0.05}
     order = {"skill": skill, "parameters": parameters, "wait": chance.random() < 0.2}
-    answer = await _until_answered(client, "run", told, "/api/v1/runs", json=order, headers={"Idempotency-Key": key})
+    answer = await _until_answered(client, "run", reported, "/api/v1/runs", json=order, headers={"Idempotency-Key": key})
     if answer is None:
         return
-    told.runs[key] = str(answer.json()["data"]["run_id"])
+    reported.runs[key] = str(answer.json()["data"]["run_id"])
     if chance.random() < 0.1:
-        await _until_answered(client, "cancel", told, f"/api/v1/runs/{told.runs[key]}/cancel")
+        await _until_answered(client, "cancel", reported, f"/api/v1/runs/{reported.runs[key]}/cancel")
 
 
-async def _install(client: httpx2.AsyncClient, chance: random.Random, number: int, asked: int, told: Acknowledged) -> None:
+async def _install(client: httpx2.AsyncClient, chance: random.Random, number: int, asked: int, reported: Acknowledged) -> None:
     name, text = f"kept-{number}-{chance.randrange(4)}", f"Text {asked} of client {number}: {chance.random()}."
-    told.perhaps.setdefault(name, set()).add(text)
+    reported.perhaps.setdefault(name, set()).add(text)
     files = {"file": (f"{name}.zip", archive(name, text))}
-    answer = await _until_answered(client, "install", told, "/api/v1/skill-definitions/upload-create", files=files)
+    answer = await _until_answered(client, "install", reported, "/api/v1/skill-definitions/upload-create", files=files)
     if answer is not None:
-        told.installs[name], told.perhaps[name] = text, set()
+        reported.installs[name], reported.perhaps[name] = text, set()
 
 
 async def _until_answered(
-    client: httpx2.AsyncClient, what: str, told: Acknowledged, path: str, **request: object
+    client: httpx2.AsyncClient, what: str, reported: Acknowledged, path: str, **request: object
 ) -> httpx2.Response | None:
     """The answer of a request that was taken; None when it was refused, or not answered in a minute."""
     end, wait = time.monotonic() + _PATIENCE_S, 0.1
@@ -82,18 +82,18 @@ async def _until_answered(
         try:
             answer = await client.post(path, **request)  # type: ignore[arg-type]
         except httpx2.HTTPError as error:
-            told.answers[f"{what} {type(error).__name__}"] += 1
+            reported.answers[f"{what} {type(error).__name__}"] += 1
         else:
-            told.answers[f"{what} {answer.status_code}"] += 1
+            reported.answers[f"{what} {answer.status_code}"] += 1
             if answer.is_success:
                 return answer
             if answer.status_code == 500 or answer.status_code not in _AGAIN:
-                told.strange.append(f"{what} {answer.status_code}: {answer.text[:300]}")
+                reported.strange.append(f"{what} {answer.status_code}: {answer.text[:300]}")
             if answer.status_code not in _AGAIN:
                 return None
         await asyncio.sleep(wait)
         wait = min(1.0, wait * 2)
-    told.given_up += 1
+    reported.given_up += 1
     return None
 
 

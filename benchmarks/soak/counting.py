@@ -43,18 +43,18 @@ async def settled(site: Site) -> float:
     return time.monotonic() - begun
 
 
-def count(site: Site, told: Acknowledged) -> Findings:
+def count(site: Site, reported: Acknowledged) -> Findings:
     """Hold what was acknowledged against the records and the disk; everything runs, and nobody asks for anything."""
     found = Findings()
     with _connected(site) as connection:
         rows = dict(connection.execute("SELECT id, state FROM runs").fetchall())
         found.states = {state: list(rows.values()).count(state) for state in sorted(set(rows.values()))}
         found.remembered = connection.execute("SELECT count(*) FROM memories").fetchone()[0]
-        found.lost += [f"run {run} was accepted and is not there" for run in told.runs.values() if run not in rows]
+        found.lost += [f"run {run} was accepted and is not there" for run in reported.runs.values() if run not in rows]
         found.lost += [f"run {run} is still {state}" for run, state in rows.items() if state not in FINAL]
         _count_doubles(connection, found)
         _count_left(connection, found)
-    _count_installs(site, told, found)
+    _count_installs(site, reported, found)
     return found
 
 
@@ -78,18 +78,18 @@ def _count_left(connection: Any, found: Findings) -> None:
     found.left += [f"{logs} logs of installs that are still open"] if logs else []
 
 
-def _count_installs(site: Site, told: Acknowledged, found: Findings) -> None:
+def _count_installs(site: Site, reported: Acknowledged, found: Findings) -> None:
     """Every skill serves the text it was installed with last, at every server, whole on the disk and in the store."""
     import httpx2
 
     from skillyard.packages import tree_digest
 
     with httpx2.Client(trust_env=False, timeout=30) as client:
-        for name, text in sorted(told.installs.items()):
+        for name, text in sorted(reported.installs.items()):
             for server in site.servers():
                 path = f"/api/v1/skill-definitions/{name}/files/SKILL.md"
                 answer = client.get(f"http://127.0.0.1:{server.port}{path}")
-                if answer.status_code != 200 or not any(one in answer.text for one in (text, *told.perhaps[name])):
+                if answer.status_code != 200 or not any(one in answer.text for one in (text, *reported.perhaps[name])):
                     found.lost.append(f"{server.name} does not give {name} as it was installed: {answer.status_code}")
     with _connected(site) as connection:
         versions = connection.execute(

@@ -167,15 +167,15 @@ class HomeCommands:
                 self._promised.count(f"{what}, killed")
                 return None
         try:
-            out, told = process.communicate(timeout=_LONGEST_S)
+            out, reported = process.communicate(timeout=_LONGEST_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
             self._promised.strange.append(f"{what} did not end in {_LONGEST_S} s")
             return None
         self._promised.count(what if process.returncode == 0 else f"{what}, ended with {process.returncode}")
-        if process.returncode and any(word in out + told for word in _TROUBLE):
-            self._promised.strange.append(f"{what} ended with {process.returncode}: {(told or out).strip()[-400:]}")
+        if process.returncode and any(word in out + reported for word in _TROUBLE):
+            self._promised.strange.append(f"{what} ended with {process.returncode}: {(reported or out).strip()[-400:]}")
         if process.returncode:
             time.sleep(0.05)
             return None

@@ -156,9 +156,9 @@ class _Deleted:
                 with suppress(OSError):
                     target = os.readlink(link)  # noqa: PTH115 # with what Linux says behind it
                     if "skillyard.db" in target and target.endswith(" (deleted)"):
-                        told = f"process {process} has {Path(target).name}"
-                        if told not in self.found:
-                            self.found.append(told)
+                        reported = f"process {process} has {Path(target).name}"
+                        if reported not in self.found:
+                            self.found.append(reported)
 
 
 class _Server:

@@ -194,8 +194,8 @@ class Site:
         places = "\n".join(f"    server 127.0.0.1:{server.port} max_fails=1 fail_timeout=1s;" for server in self.servers())
         text, swaps = re.subn(r"(?m)(?:^    server server-\d:8787.*\n)+", places + "\n", text)
         text, listens = re.subn(r"listen 8080;", f"listen 127.0.0.1:{port};", text)
-        text, told = re.subn(r"(?m)^ *proxy_set_header X-Forwarded-.*\n", "", text)  # else each request would need a key
-        assert (swaps, listens, told) == (1, 1, 2), "deploy/compose/nginx.conf has another form"
+        text, reported = re.subn(r"(?m)^ *proxy_set_header X-Forwarded-.*\n", "", text)  # else each request would need a key
+        assert (swaps, listens, reported) == (1, 1, 2), "deploy/compose/nginx.conf has another form"
         place = self.folder / "nginx"
         place.mkdir()
         (place / "nginx.conf").write_text(_NGINX.format(folder=place, site=text))

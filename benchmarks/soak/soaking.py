@@ -26,34 +26,34 @@ async def soak(plan: Plan, folder: Path, say: Say) -> Report:
     say(f"seed {plan.seed}: building the site in {folder}")
     async with running_site(folder, plan) as site:
         say(f"{len(site.parts)} parts behind {site.address}; faults for {plan.seconds:.0f} s")
-        told, chaos, begun = Acknowledged(), Chaos(site), time.monotonic()
+        reported, chaos, begun = Acknowledged(), Chaos(site), time.monotonic()
         try:
-            await _break(site, told, chaos)
+            await _break(site, reported, chaos)
             took = time.monotonic() - begun
-            say(f"{len(told.runs)} runs accepted; waiting until all has ended")
+            say(f"{len(reported.runs)} runs accepted; waiting until all has ended")
             recovered = await settled(site)
             say(f"that took {recovered:.1f} s; a last round")
-            slow = await _last_round(site, told)
-            found = await asyncio.to_thread(count, site, told)
+            slow = await _last_round(site, reported)
+            found = await asyncio.to_thread(count, site, reported)
             found.left += slow
             say("stopping everything")
             found.left += await stop_all(site)
             found.left += await leavings(site)
         finally:
             (folder / "faults.log").write_text("\n".join(chaos.log) + "\n")
-    return _report(plan, took, recovered, told, chaos, found, site)
+    return _report(plan, took, recovered, reported, chaos, found, site)
 
 
-async def _break(site: Site, told: Acknowledged, chaos: Chaos) -> None:
+async def _break(site: Site, reported: Acknowledged, chaos: Chaos) -> None:
     """Ask and break at once, as long as the plan says."""
     no_more_faults, no_more_questions = asyncio.Event(), asyncio.Event()
     breaking = asyncio.create_task(chaos.go_on(no_more_faults))
     asking = [
-        asyncio.create_task(ask(site.address, site.plan, number, told, no_more_questions))
+        asyncio.create_task(ask(site.address, site.plan, number, reported, no_more_questions))
         for number in range(site.plan.clients)
     ]
     end = time.monotonic() + site.plan.seconds
-    while time.monotonic() < end and not (site.plan.runs and len(told.runs) >= site.plan.runs) and not breaking.done():
+    while time.monotonic() < end and not (site.plan.runs and len(reported.runs) >= site.plan.runs) and not breaking.done():
         await asyncio.sleep(0.2)
     no_more_faults.set()
     await breaking
@@ -62,7 +62,7 @@ async def _break(site: Site, told: Acknowledged, chaos: Chaos) -> None:
     await asyncio.gather(*asking)
 
 
-async def _last_round(site: Site, told: Acknowledged) -> list[str]:
+async def _last_round(site: Site, reported: Acknowledged) -> list[str]:
     """Start a server and a worker anew, and let each kind of run work once more: what was killed is cleared up by that."""
     slow = []
     for part in (site.servers()[0], site.workers()[0]):
@@ -71,7 +71,7 @@ async def _last_round(site: Site, told: Acknowledged) -> list[str]:
         await part.start()
     await site.servers()[0].ready()
     stop = asyncio.Event()
-    asking = [asyncio.create_task(ask(site.address, site.plan, 1000 + number, told, stop)) for number in range(4)]
+    asking = [asyncio.create_task(ask(site.address, site.plan, 1000 + number, reported, stop)) for number in range(4)]
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), 3)
     stop.set()
@@ -80,21 +80,23 @@ async def _last_round(site: Site, told: Acknowledged) -> list[str]:
     return slow
 
 
-def _report(plan: Plan, took: float, recovered: float, told: Acknowledged, chaos: Chaos, found: Findings, site: Site) -> Report:
+def _report(
+    plan: Plan, took: float, recovered: float, reported: Acknowledged, chaos: Chaos, found: Findings, site: Site
+) -> Report:
     return Report(
         seed=plan.seed,
         seconds=round(took, 1),
         recovered_s=round(recovered, 1),
-        accepted=len(told.runs),
-        installed=len(told.installs),
+        accepted=len(reported.runs),
+        installed=len(reported.installs),
         states=found.states,
         remembered=found.remembered,
         faults=dict(chaos.done),
-        answers=dict(told.answers),
+        answers=dict(reported.answers),
         starts={name: part.starts for name, part in site.parts.items()},
-        unanswered=told.given_up,
+        unanswered=reported.given_up,
         lost=found.lost,
         doubled=found.doubled,
         left=found.left,
-        strange=told.strange,
+        strange=reported.strange,
     )

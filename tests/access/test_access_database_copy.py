@@ -123,7 +123,7 @@ def test_the_files_of_organisations_stay_where_they_are_when_the_servers_goes_in
     Organisations(lambda: main).create("acme")
     main.close()
     moved = {one.organisation: one for one in move_records(data, None, to)}
-    assert [one for one, told in moved.items() if not told.tables] == ["acme"]
+    assert [one for one, reported in moved.items() if not reported.tables] == ["acme"]
     there = Database.open(data, to)
     with there.read() as connection:
         assert connection.execute(select(func.count()).select_from(audit_events)).scalar_one() == 1

@@ -94,7 +94,7 @@ def test_a_skill_is_chosen_by_name_and_kept_by_id(catalog: Make) -> None:
         write_agent_prompt(AgentDraft("a"), made, style="poem")  # type: ignore[arg-type] # on purpose
 
 
-def test_skills_are_told_in_the_order_their_agent_has_them(catalog: Make) -> None:
+def test_skills_are_reported_in_the_order_their_agent_has_them(catalog: Make) -> None:
     made = catalog("alpha", "beta", "gamma")
     draft = AgentDraft("a", skills=(AgentSkill("config:gamma"), AgentSkill("alpha"), AgentSkill("Beta")))
     prompt = write_agent_prompt(draft, made)

@@ -90,9 +90,9 @@ def test_of_several_who_take_a_name_at_once_one_gets_it(book: AgentStore) -> Non
             return error.code
 
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(create, range(8)))
-    assert told.count("record_exists") == 7
-    assert book.get("Clerk").description in told
+        reported = list(pool.map(create, range(8)))
+    assert reported.count("record_exists") == 7
+    assert book.get("Clerk").description in reported
 
 
 def test_an_agent_has_rules_about_commands_and_bad_ones_are_refused():

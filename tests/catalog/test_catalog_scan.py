@@ -346,10 +346,10 @@ def test_a_name_without_latin_letters_takes_the_folders_slug(skills_root: Path, 
 def test_progress_is_reported_while_files_are_read(skills_root: Path, make_skill: Any) -> None:
     for number in range(70):
         make_skill(skills_root, f"skill-{number}")
-    told: list[tuple[int, int]] = []
-    discover(skills_root, progress=lambda done, total: told.append((done, total)))
-    assert told
-    assert all(0 <= done <= total == 70 for done, total in told)
+    reported: list[tuple[int, int]] = []
+    discover(skills_root, progress=lambda done, total: reported.append((done, total)))
+    assert reported
+    assert all(0 <= done <= total == 70 for done, total in reported)
 
 
 def test_every_finding_of_a_scan_names_a_rule_that_is_documented(skills_root: Path, make_skill: Any) -> None:

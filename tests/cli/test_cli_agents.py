@@ -19,7 +19,7 @@ def root(skills_root: Path, make_skill: Any) -> str:
     return str(skills_root)
 
 
-def test_an_agent_is_made_changed_shown_told_and_deleted(call: Run, root: str, tmp_path: Path) -> None:
+def test_an_agent_is_made_changed_shown_reported_and_deleted(call: Run, root: str, tmp_path: Path) -> None:
     words = tmp_path / "prompt.txt"
     words.write_text("Be exact.\n", "utf-8")
     made = call("agents", "create", "clerk", "--system-prompt-file", str(words), "--skill", "pdf@^1", "--root", root, "--json")
@@ -32,10 +32,10 @@ def test_an_agent_is_made_changed_shown_told_and_deleted(call: Run, root: str, t
     assert "openai:gpt-5" in shown
     assert "Be exact." in shown
     assert "config:pdf@^1" in call("agents").out
-    told = call("agents", "prompt", "Clerk", "--style", "xml-index", "--root", root)
-    assert told.out.startswith("Be exact.\n\n---\n\n<available_skills>")
-    assert "docx" not in told.out
-    assert "pdf: whole" in told.err
+    reported = call("agents", "prompt", "Clerk", "--style", "xml-index", "--root", root)
+    assert reported.out.startswith("Be exact.\n\n---\n\n<available_skills>")
+    assert "docx" not in reported.out
+    assert "pdf: whole" in reported.err
     assert call("agents", "delete", "Clerk").out == "deleted Clerk\n"
     assert call("agents", "show", "Clerk").code == 1
     assert call("agents", "--json").data == {"agents": []}

@@ -96,7 +96,7 @@ def test_the_configured_profile_holds_unless_another_is_named(call: Call, projec
     assert call("check", "--profile", "minimal").code == 0
 
 
-def test_safe_fixes_are_applied_and_told(call: Call, skills_root: Path, make_skill: Call) -> None:
+def test_safe_fixes_are_applied_and_reported(call: Call, skills_root: Path, make_skill: Call) -> None:
     folder = make_skill(skills_root, "colon", front_matter=_COLON + "\n# a comment stays")
     (folder / "SKILL.md").chmod(0o640)
     answer = call("check", skills_root, "--fix", "--profile", "spec", "--json")
@@ -199,7 +199,7 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(call: Call, tmp_path
     assert "not a regular file" in answer.out
 
 
-def test_a_rule_that_trusts_a_name_alone_is_told_by_check_and_doctor(call: Any, project: Path) -> None:
+def test_a_rule_that_trusts_a_name_alone_is_reported_by_check_and_doctor(call: Any, project: Path) -> None:
     (project / "skillyard.toml").write_text(
         '[permissions.skills]\n"deploy" = "allow"\n"a source=x.org" = "allow"\n"b" = "ask"\n'
     )

@@ -27,8 +27,8 @@ def test_records_move_and_the_command_says_what_is_lacking(
     assert main(["db", "copy", "--to", there, "--check"]) == 0
     capsys.readouterr()
     assert main(["--json", "db", "copy", "--to", there]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {"table": "skill_versions", "rows": 1, "new": 0, "extra": 0} in told["tables"]
+    reported = json.loads(capsys.readouterr().out)
+    assert {"table": "skill_versions", "rows": 1, "new": 0, "extra": 0} in reported["tables"]
 
 
 def test_copying_nowhere_or_onto_itself_is_a_mistake_of_use(
@@ -74,8 +74,8 @@ def test_packages_move_into_another_store(
     there = f"sqlite:///{tmp_path}/other.db"
     capsys.readouterr()
     assert main(["--json", "db", "copy", "--to", there, "--to-store", bucket]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["packages"], told["organisations"]) == ({"packages": 1, "new": 0}, [])
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["packages"], reported["organisations"]) == ({"packages": 1, "new": 0}, [])
     assert list(open_store(bucket).list()) == list(open_store(str(tmp_path / "store")).list())
 
 

@@ -45,7 +45,7 @@ def test_prompts_are_evaluated_and_compared_with_an_earlier_answer(call: Call, e
     assert call("eval", "triggers", prompts, "--root", examples, "--at-least", "0.5").code == 1
 
 
-def test_the_skill_that_should_trigger_is_told_by_its_folder(call: Call, skills_root: Path, make_skill: Any) -> None:
+def test_the_skill_that_should_trigger_is_reported_by_its_folder(call: Call, skills_root: Path, make_skill: Any) -> None:
     case = json.dumps([{"query": "paint my fence", "should_trigger": True}])
     folder = make_skill(skills_root, "painter", description="Paints fences.", files={"evals/trigger_eval.json": case})
     assert call("eval", "triggers", folder / "evals/trigger_eval.json", "--root", skills_root, "--json").data["hits"]["1"] == 1

@@ -64,11 +64,11 @@ def test_an_action_has_a_help_and_takes_the_common_options(home: Any, capsys: py
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "invalid_source"
 
 
-def test_what_is_no_mirror_is_told_with_a_way_out(home: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_mirror_is_reported_with_a_way_out(home: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home("one")
     assert main(["mirror", "import", "nowhere"]) == 1
-    told = capsys.readouterr().err
-    assert "is not a mirror" in told
-    assert "skillyard mirror export" in told
+    reported = capsys.readouterr().err
+    assert "is not a mirror" in reported
+    assert "skillyard mirror export" in reported
     assert main(["mirror", "sync", "nowhere", "https://example.com/x"]) == 1
     assert "nothing can be written" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_every_command_has_a_module_with_its_two_functions() -> None:
         assert callable(getattr(module, f"{function}_command"))
 
 
-def test_the_version_is_told(call: Call) -> None:
+def test_the_version_is_reported(call: Call) -> None:
     from skillyard import __version__
 
     assert call("--version").out == f"skillyard {__version__}\n"
@@ -95,7 +95,7 @@ def test_an_error_is_two_lines_and_with_json_also_data(call: Call, examples: Pat
     assert "pdf-miner" in error["hint"]
 
 
-def test_a_defect_is_told_without_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_reported_without_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_command, "open_catalog", lambda arguments: 1 // 0)
     answer = call("list", "--json")
     assert answer.code == 1
@@ -277,7 +277,7 @@ def test_a_stream_that_is_closed_is_no_defect(examples: Path, command: str, clos
     assert "defect" not in done.stderr
 
 
-def test_a_full_disk_is_told(examples: Path) -> None:
+def test_a_full_disk_is_reported(examples: Path) -> None:
     command = [sys.executable, "-m", "skillyard", "list", "--root", str(examples)]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, text=True, env=_buffered())

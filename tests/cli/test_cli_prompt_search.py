@@ -77,10 +77,10 @@ def test_a_search_explains_pages_and_filters(call: Call, examples: Path) -> None
 def test_a_search_tells_as_much_as_fits_or_as_is_wanted(call: Call, examples: Path) -> None:
     full = call("search", "text statistics", "--root", examples, "--limit", "1", "--disclosure", "full").out
     brief = call("search", "text statistics", "--root", examples, "--limit", "1", "--disclosure", "brief", "--json").data
-    told = brief["matches"][0]["disclosed"]
-    assert "Parameters:" in told
-    assert full.startswith(told.splitlines()[0])
-    assert len(full) > len(told)
+    reported = brief["matches"][0]["disclosed"]
+    assert "Parameters:" in reported
+    assert full.startswith(reported.splitlines()[0])
+    assert len(full) > len(reported)
     assert call("search", "text statistics", "--root", examples, "--disclosure", "auto").code == 0
 
 

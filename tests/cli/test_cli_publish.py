@@ -224,7 +224,7 @@ def test_keys_are_kept_for_their_user_alone_and_sent_to_their_server_alone(team:
     assert (answer.code, "`skillyard login SERVER`" in answer.err) == (2, True)
 
 
-def test_wrong_keys_and_missing_scopes_are_told(
+def test_wrong_keys_and_missing_scopes_are_reported(
     team: Team, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skill = _write(tmp_path / "greet", "1.0.0")
@@ -349,7 +349,7 @@ class _Odd(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "told"),
+    ("status", "body", "reported"),
     [
         (200, b"<html>welcome</html>", "does not answer as a Skillyard server does"),
         (200, b'{"data": [{"skill_id": 7}]}', "does not answer as a Skillyard server does"),
@@ -363,7 +363,7 @@ class _Odd(BaseHTTPRequestHandler):
     ],
 )
 def test_a_server_that_answers_anything_is_no_traceback(
-    call: Call, tmp_path: Path, status: int, body: bytes, told: str, monkeypatch: pytest.MonkeyPatch
+    call: Call, tmp_path: Path, status: int, body: bytes, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(_Odd, "answers", {"": (status, body)})
@@ -377,11 +377,11 @@ def test_a_server_that_answers_anything_is_no_traceback(
             server.shutdown()
             thread.join()
     assert answer.code == 1
-    assert told in answer.err
+    assert reported in answer.err
     assert "\x1b" not in answer.err
 
 
-def test_a_server_that_is_not_there_is_told(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_not_there_is_reported(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / "home"))
     answer = call("publish", _write(tmp_path / "greet", "1.0.0"), "--to", "http://127.0.0.1:1", "--json")
     assert (answer.code, answer.data["error"]["code"]) == (1, "network_failed")

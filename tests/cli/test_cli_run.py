@@ -54,14 +54,14 @@ def test_people_see_output_steps_memories_and_limits(call: Call, examples: Path)
     assert answer.out.startswith("user-profile-updater: ok after ")
     sections = ["Output", "Steps", "Suggested memories"]
     assert [line for line in answer.out.splitlines() if line and line[0] != " "][1:] == sections
-    told = call(
+    reported = call(
         "run", "user-profile-updater", "--root", examples, "--input", given, "--context", '{"userId": "ada"}', "--verbose"
     )
-    assert [line for line in told.out.splitlines() if line and line[0] != " "][1:] == [*sections, "Limits"]
+    assert [line for line in reported.out.splitlines() if line and line[0] != " "][1:] == [*sections, "Limits"]
     assert '"city": "Oslo"' in answer.out
     assert "验证更新" in answer.out
     assert "user ada" in answer.out
-    assert "enforced by" in told.out
+    assert "enforced by" in reported.out
 
 
 @pytest.mark.parametrize("how", ["text", "file", "stdin"])

@@ -152,7 +152,7 @@ def test_doctor_looks_at_the_records_and_makes_none(
     assert records()["status"] == "error"
 
 
-def test_the_database_is_told_and_upgraded(call: Call, home: Path) -> None:
+def test_the_database_is_reported_and_upgraded(call: Call, home: Path) -> None:
     before = call("db", "status", "--json")
     assert (before.code, before.data["revision"], before.data["current"]) == (1, None, False)
     assert "no tables yet" in call("db", "status").out

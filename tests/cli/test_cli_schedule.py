@@ -79,10 +79,10 @@ def test_what_cannot_be_meant_says_what_and_how_to_mend_it(
     root: str, words: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(*words, "--root", root) == code
-    told = capsys.readouterr().err
-    assert told.startswith("error:")
-    assert "hint:" in told
-    assert "Traceback" not in told
+    reported = capsys.readouterr().err
+    assert reported.startswith("error:")
+    assert "hint:" in reported
+    assert "Traceback" not in reported
 
 
 @pytest.mark.row("000-13")

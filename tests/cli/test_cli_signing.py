@@ -62,7 +62,7 @@ def test_a_signer_that_is_no_key_is_wrong_usage(call: Call, tidy: Path) -> None:
         assert "44 characters of base64" in answer.err
 
 
-def test_a_model_signature_is_written_told_and_asked_for(call: Call, tmp_path: Path) -> None:
+def test_a_model_signature_is_written_reported_and_asked_for(call: Call, tmp_path: Path) -> None:
     folder = tmp_path / "tidy"
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies up. Use in a test.\n---\nDo it.\n")

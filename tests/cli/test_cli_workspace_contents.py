@@ -51,7 +51,7 @@ def restored(tmp_path: Path, store: str, address: str) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+def reported(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
     capsys.readouterr()
     assert main(["--json", *arguments]) == code
     return json.loads(capsys.readouterr().out)
@@ -63,9 +63,9 @@ def test_a_copy_brings_the_contents_of_workspaces_into_the_other_store(
     there = f"sqlite:///{tmp_path}/there/skillyard.db"
     copy = ("db", "copy", "--to", there, "--to-store", bucket)
     counted = {"workspaces": 1, "blobs": 1, "new": 1, "missing": []}
-    assert told(capsys, *copy, "--check", code=1)["workspaces"] == counted
-    assert told(capsys, *copy)["workspaces"] == counted
-    assert told(capsys, *copy, "--check")["workspaces"] == {**counted, "new": 0}
+    assert reported(capsys, *copy, "--check", code=1)["workspaces"] == counted
+    assert reported(capsys, *copy)["workspaces"] == counted
+    assert reported(capsys, *copy, "--check")["workspaces"] == {**counted, "new": 0}
     assert restored(tmp_path, bucket, there) == FILES
     assert main(["db", "copy", "--to", there]) == 0
     assert f"workspaces stay in {tmp_path}/store" in capsys.readouterr().err
@@ -80,16 +80,16 @@ def test_a_backup_holds_the_contents_of_workspaces_and_says_what_is_missing(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = told(capsys, "backup", "backup.tar.gz")
+    made = reported(capsys, "backup", "backup.tar.gz")
     assert (made["contents"], made["missing"], made["contents_in"]) == (1, [], "")
     there = f"sqlite:///{tmp_path}/there/skillyard.db"
     monkeypatch.setenv("SKILLYARD_HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("SKILLYARD_DATABASE_URL", there)
     monkeypatch.delenv("SKILLYARD_STORE")
-    done = told(capsys, "restore", "backup.tar.gz")
+    done = reported(capsys, "restore", "backup.tar.gz")
     assert (done["contents"], done["unplaced"]) == (0, 1)
     monkeypatch.setenv("SKILLYARD_STORE", str(tmp_path / "other"))
-    done = told(capsys, "restore", "backup.tar.gz", "--force")
+    done = reported(capsys, "restore", "backup.tar.gz", "--force")
     assert (done["contents"], done["unplaced"]) == (1, 0)
     came_back = tmp_path / "elsewhere" / "conversations" / "chat_1" / "files"
     assert (came_back / "report.txt").read_bytes() == FILES["report.txt"]
@@ -101,7 +101,7 @@ def test_a_backup_holds_the_contents_of_workspaces_and_says_what_is_missing(
     (blob,) = (path for path in (tmp_path / "other" / "workspaces").rglob("*") if path.is_file())
     blob.chmod(0o600)
     blob.write_bytes(b"damaged")
-    assert told(capsys, "backup", "again.tar.gz")["missing"] == ["chat_1"]
+    assert reported(capsys, "backup", "again.tar.gz")["missing"] == ["chat_1"]
     assert main(["backup", "again.tar.gz", "--force"]) == 0
     assert "chat_1: files of its workspace are not in the store any more" in capsys.readouterr().out
 
@@ -111,8 +111,8 @@ def test_a_backup_names_the_bucket_where_contents_stay(
 ) -> None:
     assert main(["db", "copy", "--to-store", bucket]) == 0
     monkeypatch.setenv("SKILLYARD_STORE", bucket)
-    made = told(capsys, "backup", "backup.tar.gz")
+    made = reported(capsys, "backup", "backup.tar.gz")
     assert (made["contents"], made["missing"], made["contents_in"]) == (0, [], bucket)
-    assert told(capsys, "restore", "backup.tar.gz", "--force")["contents_in"] == bucket
+    assert reported(capsys, "restore", "backup.tar.gz", "--force")["contents_in"] == bucket
     assert main(["backup", "backup.tar.gz", "--force"]) == 0
     assert f"they stay in {bucket}" in capsys.readouterr().out

@@ -59,25 +59,25 @@ async def test_a_conversation_goes_on_at_another_machine_with_its_files(open_at:
 
 
 async def test_a_store_that_cannot_be_written_is_said_and_ends_no_turn(open_at: OpenAt, tmp_path: Path) -> None:
-    desk = await open_at("one")
-    folder = desk.chat.folder(desk.conversation)
+    harness = await open_at("one")
+    folder = harness.chat.folder(harness.conversation)
     folder.put("form.pdf", FORM)
     shutil.rmtree(tmp_path / "store")
     (tmp_path / "store").write_text("no folder", "utf-8")
-    desk.models.script(FILL, Say("Filled in."))
-    turn, events = await desk.say("Fill it in")
+    harness.models.script(FILL, Say("Filled in."))
+    turn, events = await harness.say("Fill it in")
     assert (turn.state, turn.answer) == ("done", "Filled in.")
     notices = [event.data["text"] for event in events if event.kind == "notice"]
     assert [text.partition(":")[0] for text in notices] == ["the files could not be saved for other machines"]
     (tmp_path / "store").unlink()
     folder.keep()
     two = await open_at("two")
-    assert two.chat.folder(desk.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"
+    assert two.chat.folder(harness.conversation).read("filled.pdf") == FORM + b"% name=Ada\n"
 
 
 async def test_what_people_put_and_delete_is_recorded_while_the_store_fails(open_at: OpenAt, tmp_path: Path) -> None:
-    desk, two = await open_at("one"), await open_at("two")
-    folder = desk.chat.folder(desk.conversation)
+    harness, two = await open_at("one"), await open_at("two")
+    folder = harness.chat.folder(harness.conversation)
     folder.put("form.pdf", FORM)
     shutil.rmtree(tmp_path / "store")
     (tmp_path / "store").write_text("no folder", "utf-8")
@@ -86,10 +86,10 @@ async def test_what_people_put_and_delete_is_recorded_while_the_store_fails(open
     assert [file.name for file in folder.list()] == ["more.txt"]
     assert [entry.path for entry in folder.disk.listing().entries] == ["more.txt"]
     (tmp_path / "store").unlink()
-    desk.models.script(Say("Hello."))
-    await desk.say("Hello")
-    assert two.chat.folder(desk.conversation).read("more.txt") == b"more", "the next step saves it"
-    assert [entry.path for entry in two.chat.folder(desk.conversation).disk.listing().entries] == ["more.txt"]
+    harness.models.script(Say("Hello."))
+    await harness.say("Hello")
+    assert two.chat.folder(harness.conversation).read("more.txt") == b"more", "the next step saves it"
+    assert [entry.path for entry in two.chat.folder(harness.conversation).disk.listing().entries] == ["more.txt"]
 
 
 async def test_a_folder_over_the_limits_of_a_snapshot_takes_files_and_what_others_saved(
@@ -107,10 +107,10 @@ async def test_a_folder_over_the_limits_of_a_snapshot_takes_files_and_what_other
     assert [entry.path for entry in folder.disk.listing().entries] == ["b.txt", "c.txt"]
 
 
-async def test_each_outage_of_the_store_is_told_once_and_an_overtaken_turn_tells_none(
+async def test_each_outage_of_the_store_is_reported_once_and_an_overtaken_turn_tells_none(
     open_at: OpenAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = await open_at("one")
+    harness = await open_at("one")
     failed = StoreFailed("the store is away")
     outcomes = [ConversationBusy("overtaken"), failed, failed, None, failed]
 
@@ -119,20 +119,20 @@ async def test_each_outage_of_the_store_is_told_once_and_an_overtaken_turn_tells
             raise outcome
 
     monkeypatch.setattr(WorkFolder, "keep", keep)
-    desk.models.script(*[Call("bash", {"command": f"echo {number}"}) for number in range(5)], Say("Done."))
-    turn, events = await desk.say("Work")
+    harness.models.script(*[Call("bash", {"command": f"echo {number}"}) for number in range(5)], Say("Done."))
+    turn, events = await harness.say("Work")
     assert (turn.state, outcomes) == ("done", [])
     notices = [event.data["text"] for event in events if event.kind == "notice"]
     assert notices == ["the files could not be saved for other machines: the store is away"] * 2
 
 
 async def test_a_deleted_conversation_leaves_nothing_in_the_store(open_at: OpenAt, tmp_path: Path) -> None:
-    desk = await open_at("one")
-    desk.chat.folder(desk.conversation).put("form.pdf", FORM)
+    harness = await open_at("one")
+    harness.chat.folder(harness.conversation).put("form.pdf", FORM)
     assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
-    await desk.chat.delete(desk.conversation)
+    await harness.chat.delete(harness.conversation)
     assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
-    record = SqlSnapshotRecord(desk.chat.records.database, desk.conversation.id)
+    record = SqlSnapshotRecord(harness.chat.records.database, harness.conversation.id)
     assert record.current() is None
     with pytest.raises(RecordNotFound):
         record.replace(None, b"manifest")
@@ -141,8 +141,8 @@ async def test_a_deleted_conversation_leaves_nothing_in_the_store(open_at: OpenA
 async def test_deleting_can_be_repeated_after_the_store_failed(
     open_at: OpenAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = await open_at("one")
-    folder = desk.chat.folder(desk.conversation)
+    harness = await open_at("one")
+    folder = harness.chat.folder(harness.conversation)
     folder.put("form.pdf", FORM)
 
     def fail(_: LocalStore, digest: str) -> bool:
@@ -151,19 +151,19 @@ async def test_deleting_can_be_repeated_after_the_store_failed(
     with monkeypatch.context() as outage:
         outage.setattr(LocalStore, "delete", fail)
         with pytest.raises(StoreFailed):
-            await desk.chat.delete(desk.conversation)
+            await harness.chat.delete(harness.conversation)
     assert not Path(folder.path).parent.exists(), "files at this machine need no store to go"
-    await desk.chat.delete(await desk.chat.get(desk.conversation.id, "ada"))
+    await harness.chat.delete(await harness.chat.get(harness.conversation.id, "ada"))
     assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
     with pytest.raises(RecordNotFound):
-        await desk.chat.get(desk.conversation.id, "ada")
+        await harness.chat.get(harness.conversation.id, "ada")
 
 
 async def test_only_the_process_that_executes_the_turn_may_save_for_it(open_at: OpenAt) -> None:
-    desk = await open_at("one")
-    records: ConversationStore = desk.chat.records
-    turn = records.start(Turn("turn_1", desk.conversation.id, 0, "running", "Work"))
-    record = SqlSnapshotRecord(records.database, desk.conversation.id, turn.id)
+    harness = await open_at("one")
+    records: ConversationStore = harness.chat.records
+    turn = records.start(Turn("turn_1", harness.conversation.id, 0, "running", "Work"))
+    record = SqlSnapshotRecord(records.database, harness.conversation.id, turn.id)
     assert record.replace(None, b"first")
     assert not record.replace(None, b"second")
     assert (record.current(), record.read()) == (digest_of(b"first"), b"first")
@@ -176,30 +176,30 @@ async def test_only_the_process_that_executes_the_turn_may_save_for_it(open_at: 
 async def test_a_turn_whose_machine_is_gone_can_be_stopped_and_the_conversation_goes_on(
     open_at: OpenAt, timing: Timing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = await open_at("one")
+    harness = await open_at("one")
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(ProcessIdentity, "current", lambda: "gone|boot|space|7|1")
-        turn = desk.chat.records.start(Turn("turn_1", desk.conversation.id, 0, "running", "Work"))
+        turn = harness.chat.records.start(Turn("turn_1", harness.conversation.id, 0, "running", "Work"))
     with pytest.raises(ConversationBusy):
-        await desk.chat.send(desk.conversation, "Go on")
-    monkeypatch.setattr(type(desk.chat._catalog), "timing", timing._replace(grace_s=0.01))
-    assert not desk.chat.records.give_up(turn.id)  # nobody has asked for it
-    assert await desk.chat.stop(turn)
-    while (await desk.chat.turn(desk.conversation, turn.id)).state == "running":
+        await harness.chat.send(harness.conversation, "Go on")
+    monkeypatch.setattr(type(harness.chat._catalog), "timing", timing._replace(grace_s=0.01))
+    assert not harness.chat.records.give_up(turn.id)  # nobody has asked for it
+    assert await harness.chat.stop(turn)
+    while (await harness.chat.turn(harness.conversation, turn.id)).state == "running":
         await asyncio.sleep(0.01)
-    assert (await desk.chat.turn(desk.conversation, turn.id)).error_code == "interrupted"
-    assert not await desk.chat.stop(turn)
-    assert desk.chat.records.note(turn.id, answer="late")  # its process is told to stop
-    assert desk.chat.records.turn(turn.id).answer != "late"
-    desk.models.script(Say("On."))
-    turn, _ = await desk.say("Go on")
+    assert (await harness.chat.turn(harness.conversation, turn.id)).error_code == "interrupted"
+    assert not await harness.chat.stop(turn)
+    assert harness.chat.records.note(turn.id, answer="late")  # its process is told to stop
+    assert harness.chat.records.turn(turn.id).answer != "late"
+    harness.models.script(Say("On."))
+    turn, _ = await harness.say("Go on")
     assert turn.answer == "On."
 
 
 async def test_a_turn_that_is_executed_sends_heartbeats(open_at: OpenAt, timing: Timing) -> None:
-    desk = await open_at("one")
+    harness = await open_at("one")
     beats: list[str] = []
-    desk.chat.records.heartbeat = beats.append
-    desk.models.script(Call("bash", {"command": f"sleep {3 * timing.heartbeat_s:g}"}), Say("Done."))
-    turn, _ = await desk.say("Work")
+    harness.chat.records.heartbeat = beats.append
+    harness.models.script(Call("bash", {"command": f"sleep {3 * timing.heartbeat_s:g}"}), Say("Done."))
+    turn, _ = await harness.say("Work")
     assert (turn.state, set(beats)) == ("done", {turn.id})

@@ -27,10 +27,10 @@ def _body(seen: Any) -> str:
 
 
 async def _desk(open_chat: Callable[..., Any], **options: Any) -> Any:
-    desk = await open_chat(**options)
-    folder = Path(desk.chat.folder(desk.conversation).make())
+    harness = await open_chat(**options)
+    folder = Path(harness.chat.folder(harness.conversation).make())
     (folder / "dot.png").write_bytes(PNG)
-    return desk
+    return harness
 
 
 @pytest.mark.parametrize(
@@ -40,45 +40,45 @@ async def _desk(open_chat: Callable[..., Any], **options: Any) -> Any:
 async def test_a_picture_comes_after_the_results_and_stays_in_the_history(
     open_chat: Callable[..., Any], pdf: Path, model: str, tools: bool
 ) -> None:
-    desk = await _desk(open_chat, model=model, settings=ChatSettings(tools=tools))
+    harness = await _desk(open_chat, model=model, settings=ChatSettings(tools=tools))
     given = json.dumps({"action": "read", "parameters": LOOK.arguments})
     block = f"[[ABP_TOOL:file_read]]\n{given}\n[[END_ABP_TOOL]]"
-    desk.models.script(LOOK if tools else Say(block), Say("A dot."), Say("Still a dot."))
-    turn, _ = await desk.say("What is on it?")
-    assert (turn.state, desk.models.faults) == ("done", [])
-    await desk.say("And now?")
-    first, second, third = (_body(seen) for seen in desk.models.seen)
+    harness.models.script(LOOK if tools else Say(block), Say("A dot."), Say("Still a dot."))
+    turn, _ = await harness.say("What is on it?")
+    assert (turn.state, harness.models.faults) == ("done", [])
+    await harness.say("And now?")
+    first, second, third = (_body(seen) for seen in harness.models.seen)
     assert SENT not in first
     assert second.count(SENT) == third.count(SENT) == 1
 
 
 async def test_a_conversation_without_pictures_is_sent_only_text(open_chat: Callable[..., Any], pdf: Path) -> None:
-    desk = await _desk(open_chat, settings=ChatSettings(pictures=False))
-    desk.models.script(LOOK, Say("I cannot see it."))
-    turn, events = await desk.say("What is on it?")
+    harness = await _desk(open_chat, settings=ChatSettings(pictures=False))
+    harness.models.script(LOOK, Say("I cannot see it."))
+    turn, events = await harness.say("What is on it?")
     assert turn.state == "done"
-    assert desk.results(events)[0]["ok"]
-    assert not any(SENT in _body(seen) for seen in desk.models.seen)
+    assert harness.results(events)[0]["ok"]
+    assert not any(SENT in _body(seen) for seen in harness.models.seen)
 
 
-async def test_a_service_that_refuses_pictures_is_told_with_the_way_out(open_chat: Callable[..., Any], pdf: Path) -> None:
-    desk = await _desk(open_chat)
-    desk.models.script(LOOK, Fail(400, "this model does not take images"))
-    turn, _ = await desk.say("What is on it?")
+async def test_a_service_that_refuses_pictures_is_reported_with_the_way_out(open_chat: Callable[..., Any], pdf: Path) -> None:
+    harness = await _desk(open_chat)
+    harness.models.script(LOOK, Fail(400, "this model does not take images"))
+    turn, _ = await harness.say("What is on it?")
     assert turn.state == "failed"
     assert "pictures: false" in turn.error["hint"]
     assert "--no-pictures" in turn.error["hint"]
 
 
 async def test_pictures_are_kept_while_a_turn_waits(open_chat: Callable[..., Any], pdf: Path) -> None:
-    desk = await _desk(open_chat, settings=ChatSettings(tool_permissions={"bash": "ask"}))
-    desk.models.script([LOOK, Call("bash", {"command": "echo"})], Say("A dot."))
-    turn, _ = await desk.say("What is on it?")
+    harness = await _desk(open_chat, settings=ChatSettings(tool_permissions={"bash": "ask"}))
+    harness.models.script([LOOK, Call("bash", {"command": "echo"})], Say("A dot."))
+    turn, _ = await harness.say("What is on it?")
     assert turn.state == "waiting"
-    await desk.chat.answer(turn, turn.questions[0]["call"], ApprovalAnswer("once"))
-    turn, _ = await desk.watch(turn)
+    await harness.chat.answer(turn, turn.questions[0]["call"], ApprovalAnswer("once"))
+    turn, _ = await harness.watch(turn)
     assert turn.state == "done"
-    assert _body(desk.models.seen[-1]).count(SENT) == 1
+    assert _body(harness.models.seen[-1]).count(SENT) == 1
 
 
 def _request(*data: bytes) -> ModelRequest:

@@ -88,20 +88,20 @@ async def test_an_open_object_stays_open_in_the_toolset(model: str, models: Any,
 
 @pytest.mark.parametrize("model", MODELS)
 async def test_an_open_object_stays_open_in_a_conversation(model: str, open_chat: Any, catalog: Catalog) -> None:
-    desk = await open_chat(model=model, catalog=catalog)
-    desk.models.script(Call("run_skill", RUN), Call("store", STORE), Call("typed", TYPED), Say("Done."))
-    turn, events = await desk.say("Do all three")
+    harness = await open_chat(model=model, catalog=catalog)
+    harness.models.script(Call("run_skill", RUN), Call("store", STORE), Call("typed", TYPED), Say("Done."))
+    turn, events = await harness.say("Do all three")
     assert turn.answer == "Done."
-    first = desk.models.seen[0]
+    first = harness.models.seen[0]
     for tool, arguments in (("run_skill", RUN), ("store", STORE), ("typed", TYPED)):
         first.check_open(tool, arguments)
     assert not jsonschema_rs.is_valid(first.schemas["typed"], {"fixed": {"b": 1}})  # what is closed stays closed
     assert not jsonschema_rs.is_valid(first.schemas["run_skill"], {"skill": "echo", "else": 1})
-    assert [result["ok"] for result in desk.results(events)] == [True, True, True]
-    given = [text.replace('\\"', '"') for _, text in desk.models.seen[-1].results]
+    assert [result["ok"] for result in harness.results(events)] == [True, True, True]
+    given = [text.replace('\\"', '"') for _, text in harness.models.seen[-1].results]
     for text, wanted in zip(given, (RUN["input"], STORE, TYPED), strict=True):
         assert json.dumps(wanted, sort_keys=True) in text
-    assert desk.models.faults == []
+    assert harness.models.faults == []
 
 
 @pytest.mark.parametrize(

@@ -301,25 +301,25 @@ async def test_a_conversation_says_nothing_of_strangers_in_its_own_words(
     memory = catalog.memory()
     assert memory is not None
     await memory.save(Memory(user_id="ada", content=f"Echo frogs please. {attack}"))
-    desk = await open_chat(catalog=catalog)
-    desk.models.script(
+    harness = await open_chat(catalog=catalog)
+    harness.models.script(
         Call("run_skill", {"skill": home.hostile, "input": {}}),
         Call("skill", {"skill": home.hostile}),
         Say("One."),
         Say("Two."),
     )
-    first, _ = await desk.say("Echo frogs please")
+    first, _ = await harness.say("Echo frogs please")
     assert first.state == "done", first.error
     make_skill(skills_root, "plain-1", front_matter=f"name: plain-1\n{written(attack)}: [")
-    second, _ = await desk.say("Echo frogs please")
+    second, _ = await harness.say("Echo frogs please")
     assert second.state == "done", second.error
     visited = 0
-    for seen in desk.models.seen:
+    for seen in harness.models.seen:
         check("system prompt", "listed", [seen.system], attack)
         check("results", "fenced", [text for _, text in seen.results] or [""], attack)
         check("messages", "fenced", list(seen.user), attack)
         visited += 1
     assert visited == 4
-    assert "What is known about the user" in desk.models.seen[-1].system
-    assert "Files in the work folder" in desk.models.seen[-1].system
-    assert desk.models.faults == []
+    assert "What is known about the user" in harness.models.seen[-1].system
+    assert "Files in the work folder" in harness.models.seen[-1].system
+    assert harness.models.faults == []

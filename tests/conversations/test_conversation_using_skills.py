@@ -55,16 +55,16 @@ async def test_a_person_starts_a_skill_by_its_name_also_one_kept_from_models(
         front_matter="name: release\ndescription: Releases.\ndisable-model-invocation: true",
         body="Release $1 with ${SKILL_DIR}/notes.md.\n",
     )
-    desk = await open_chat()
-    desk.models.script(Say("Released."), Call("skill", {"skill": "release"}), Say("I may not."))
-    turn, _ = await desk.say("/release 1.2.0 now")
+    harness = await open_chat()
+    harness.models.script(Say("Released."), Call("skill", {"skill": "release"}), Say("I may not."))
+    turn, _ = await harness.say("/release 1.2.0 now")
     assert (turn.request, turn.answer) == ("/release 1.2.0 now", "Released.")
-    seen = desk.models.seen[0]
+    seen = harness.models.seen[0]
     assert "The user starts the skill /release with: 1.2.0 now" in seen.said
     assert f"Release 1.2.0 with {folder}/notes.md." in seen.said
     assert "release" not in seen.system.lower()
-    await desk.say("Do it once more by yourself")
-    assert "kept for people" in desk.models.seen[-1].last
+    await harness.say("Do it once more by yourself")
+    assert "kept for people" in harness.models.seen[-1].last
 
 
 async def test_a_skill_that_may_not_be_started_says_why_and_no_turn_begins(
@@ -72,19 +72,19 @@ async def test_a_skill_that_may_not_be_started_says_why_and_no_turn_begins(
 ) -> None:
     make_skill(skills_root, "inner", front_matter="name: inner\ndescription: For models.\nuser-invocable: false")
     make_skill(skills_root, "secret", description="Secret.")
-    desk = await open_chat(settings=ChatSettings(permissions={"secret": "deny"}))
+    harness = await open_chat(settings=ChatSettings(permissions={"secret": "deny"}))
     with pytest.raises(SkillUnusable, match="cannot be started by a person"):
-        await desk.chat.send(desk.conversation, "/inner")
+        await harness.chat.send(harness.conversation, "/inner")
     with pytest.raises(PermissionDenied):
-        await desk.chat.send(desk.conversation, "/secret")
-    assert await desk.chat.turns(desk.conversation) == ()
+        await harness.chat.send(harness.conversation, "/secret")
+    assert await harness.chat.turns(harness.conversation) == ()
 
 
 async def test_a_started_skill_is_in_the_conversation_and_not_sent_again(open_chat: Any, pdf: Path) -> None:
-    desk = await open_chat()
-    desk.models.script(Call("skill", {"skill": "pdf"}), Say("Yes."))
-    await desk.say("/pdf")
-    assert "already loaded" in desk.models.seen[-1].last
+    harness = await open_chat()
+    harness.models.script(Call("skill", {"skill": "pdf"}), Say("Yes."))
+    await harness.say("/pdf")
+    assert "already loaded" in harness.models.seen[-1].last
 
 
 @pytest.mark.row("003-18")
@@ -94,18 +94,18 @@ async def test_the_index_is_ranked_for_each_turn_with_pinned_skills_first_and_wh
     for number in range(60):
         make_skill(skills_root, f"skill-{number:02}", description=f"Does the thing number {number:02} carefully. " * 4)
     make_skill(skills_root, "zebra", description="Counts zebras in pictures of the savannah.")
-    desk = await open_chat(settings=ChatSettings(index_tokens=500, pinned=("skill-42",)))
-    desk.models.script(Say("1"), Say("2"), Say("3"))
-    await desk.say("Hello")
-    await desk.say("How many zebras are in this picture?")
-    await desk.say("Thank you")
-    first, second, third = (seen.system for seen in desk.models.seen)
+    harness = await open_chat(settings=ChatSettings(index_tokens=500, pinned=("skill-42",)))
+    harness.models.script(Say("1"), Say("2"), Say("3"))
+    await harness.say("Hello")
+    await harness.say("How many zebras are in this picture?")
+    await harness.say("Thank you")
+    first, second, third = (seen.system for seen in harness.models.seen)
     assert first.index("skill-42") < first.index("skill-00")
     assert "Counts zebras" not in first
     assert "Counts zebras" in second
     assert second.startswith(first[: first.index("- skill-00")])
     assert third == second
-    assert "search_skills" in desk.models.seen[0].tools
+    assert "search_skills" in harness.models.seen[0].tools
     assert all(count_tokens(text) < 700 for text in (first, second, third))
 
 
@@ -118,13 +118,13 @@ async def test_preprocessors_run_before_the_call_and_tell_the_model_what_they_fo
     )
     code = "def execute(parameters, context=None):\n    return {'place': 'Oslo, Norway', 'for': context['userId']}\n"
     make_skill(skills_root, "locate", front_matter=header, files={"scripts/main.py": code})
-    desk = await open_chat()
-    desk.models.script(Say("Rain."))
-    await desk.say("What is the weather in Oslo?")
-    assert "Oslo, Norway" in desk.models.seen[0].said
-    assert "'for': 'ada'" in desk.models.seen[0].said
-    assert "<run_result nonce=" in desk.models.seen[0].said
-    assert [step.event for step in desk.chat.usage_log.of()].count("run") == 1
+    harness = await open_chat()
+    harness.models.script(Say("Rain."))
+    await harness.say("What is the weather in Oslo?")
+    assert "Oslo, Norway" in harness.models.seen[0].said
+    assert "'for': 'ada'" in harness.models.seen[0].said
+    assert "<run_result nonce=" in harness.models.seen[0].said
+    assert [step.event for step in harness.chat.usage_log.of()].count("run") == 1
 
 
 async def test_what_skills_want_remembered_is_kept_for_the_person_and_recalled_in_the_next_conversation(
@@ -136,17 +136,17 @@ async def test_what_skills_want_remembered_is_kept_for_the_person_and_recalled_i
         "    return {'output': 'ok', 'memoryWrites': [{**write, 'content': 'Ada likes her tea without sugar'}]}\n"
     )
     make_skill(skills_root, "remember", description="Remembers what people like.", files={"scripts/main.py": code})
-    desk = await open_chat()
-    desk.models.script(Call("run_skill", {"skill": "remember"}), Say("I will remember."), Say("Without sugar."))
-    await desk.say("I take my tea without sugar")
-    assert "likes her tea" not in desk.models.seen[0].system
-    desk.conversation = await desk.chat.begin("ada", model="openai-chat:gpt-5")
-    await desk.say("How does Ada like her tea?")
-    assert "Ada likes her tea without sugar" in desk.models.seen[-1].system
-    desk.conversation = await desk.chat.begin("eve", model="openai-chat:gpt-5")
-    desk.models.script(Say("I do not know."))
-    await desk.say("How does Ada like her tea?")
-    assert "without sugar" not in desk.models.seen[-1].system
+    harness = await open_chat()
+    harness.models.script(Call("run_skill", {"skill": "remember"}), Say("I will remember."), Say("Without sugar."))
+    await harness.say("I take my tea without sugar")
+    assert "likes her tea" not in harness.models.seen[0].system
+    harness.conversation = await harness.chat.begin("ada", model="openai-chat:gpt-5")
+    await harness.say("How does Ada like her tea?")
+    assert "Ada likes her tea without sugar" in harness.models.seen[-1].system
+    harness.conversation = await harness.chat.begin("eve", model="openai-chat:gpt-5")
+    harness.models.script(Say("I do not know."))
+    await harness.say("How does Ada like her tea?")
+    assert "without sugar" not in harness.models.seen[-1].system
 
 
 @pytest.mark.parametrize("summary", ["works", "fails"])
@@ -154,7 +154,7 @@ async def test_after_the_history_was_compacted_used_skills_are_back_within_their
     summary: str, open_chat: Any, pdf: Path, make_skill: Callable[..., Path], skills_root: Path
 ) -> None:
     make_skill(skills_root, "long", description="A long one.", body="A very long line of instructions.\n" * 4000)
-    desk = await open_chat(settings=ChatSettings(history_tokens=11_000))
+    harness = await open_chat(settings=ChatSettings(history_tokens=11_000))
 
     def answer(seen: Seen) -> Any:
         if "Summarise this conversation" in seen.said:
@@ -162,45 +162,45 @@ async def test_after_the_history_was_compacted_used_skills_are_back_within_their
         wanted = seen.said in ("long", "pdf") and f"# Skill: {seen.said}" not in seen.last
         return Call("skill", {"skill": seen.said}) if wanted else Say("Good.")
 
-    desk.models.answer_with(answer)
-    told = []
+    harness.models.answer_with(answer)
+    reported = []
     for text in ("pdf", "long", "Good?", "And now?", "And then?"):
-        turn, events = await desk.say(text)
-        told += [event.data["text"] for event in events if event.kind == "notice"]
+        turn, events = await harness.say(text)
+        reported += [event.data["text"] for event in events if event.kind == "notice"]
         assert turn.state == "done"
     short = "the beginning of the conversation was summarised; skills restored"
-    assert told == [f"{short}: config:pdf", f"{short}: config:long, config:pdf"]
-    seen = desk.models.seen[-1]
+    assert reported == [f"{short}: config:pdf", f"{short}: config:long, config:pdf"]
+    seen = harness.models.seen[-1]
     beginning = seen.user[0]
     assert beginning.startswith("What happened so far, in short:")
     assert ("Ada wants her form filled in." if summary == "works" else "The user said: pdf") in beginning
     assert "To fill in a form, read FORMS.md" in beginning
     assert "Load the skill again to see the rest." in beginning
     assert count_tokens(beginning) < MAX_SKILL_TOKENS + 1500
-    assert desk.models.faults == []
-    desk.models.script(Call("skill", {"skill": "pdf"}), Call("skill", {"skill": "long"}), Say("Good."))
-    await desk.say("Once more")
-    assert "already loaded" in desk.models.seen[-2].last, "it came back whole"
-    assert "A very long line" in desk.models.seen[-1].last, "it came back in part"
+    assert harness.models.faults == []
+    harness.models.script(Call("skill", {"skill": "pdf"}), Call("skill", {"skill": "long"}), Say("Good."))
+    await harness.say("Once more")
+    assert "already loaded" in harness.models.seen[-2].last, "it came back whole"
+    assert "A very long line" in harness.models.seen[-1].last, "it came back in part"
 
 
 async def test_a_skill_that_changes_or_goes_meanwhile_is_announced_once(open_chat: Any, pdf: Path, skills_root: Path) -> None:
     catalog = Catalog.discover(roots=[skills_root])
-    desk = await open_chat(catalog=catalog)
-    desk.models.answer_with(lambda seen: Call("skill", {"skill": "pdf"}) if not seen.results else Say("Good."))
-    await desk.say("Load it")
+    harness = await open_chat(catalog=catalog)
+    harness.models.answer_with(lambda seen: Call("skill", {"skill": "pdf"}) if not seen.results else Say("Good."))
+    await harness.say("Load it")
     (pdf / "SKILL.md").write_text("---\nname: pdf\ndescription: Other.\n---\nOther steps.\n")
-    _, events = await desk.say("Go on")
+    _, events = await harness.say("Go on")
     assert [event.data["text"] for event in events if event.kind == "notice"] == [
         "the skill 'pdf' has changed: load it again before you continue with it"
     ]
-    assert "load it again before you continue" in desk.models.seen[-1].system
-    _, events = await desk.say("Go on")
-    assert "load it again" not in desk.models.seen[-1].system
+    assert "load it again before you continue" in harness.models.seen[-1].system
+    _, events = await harness.say("Go on")
+    assert "load it again" not in harness.models.seen[-1].system
     catalog.disable("pdf")
-    _, events = await desk.say("Go on")
-    assert "no longer available" in desk.models.seen[-1].system
-    assert "do not use it any more" in desk.models.seen[-1].system
+    _, events = await harness.say("Go on")
+    assert "no longer available" in harness.models.seen[-1].system
+    assert "do not use it any more" in harness.models.seen[-1].system
 
 
 async def test_an_installed_skill_stays_in_its_version_while_a_conversation_runs(
@@ -214,23 +214,23 @@ async def test_an_installed_skill_stays_in_its_version_while_a_conversation_runs
     registry = Registry.of(catalog)
     first = registry.install(write(1)).results[0].version
     catalog.refresh()
-    desk = await open_chat(catalog=catalog)
-    desk.models.script(Call("skill", {"skill": "tidy"}), Say("Ready."))
-    await desk.say("Get ready")
+    harness = await open_chat(catalog=catalog)
+    harness.models.script(Call("skill", {"skill": "tidy"}), Say("Ready."))
+    await harness.say("Get ready")
     registry.install(write(2))
-    desk.models.script(
+    harness.models.script(
         Call("run_skill", {"skill": "tidy"}), Call("read_skill_file", {"skill": "tidy", "file_path": "SKILL.md"}), Say("1")
     )
-    _, events = await desk.say("Run it")
+    _, events = await harness.say("Run it")
     assert [event.data["text"] for event in events if event.kind == "notice"] == [
         f"a newer version of the skill 'tidy' was installed; this conversation continues with {first}"
     ]
-    assert "version 1" in desk.models.seen[-2].last
-    assert "Steps 1." in desk.models.seen[-1].last
-    desk.conversation = await desk.chat.begin("ada", model="openai-chat:gpt-5")
-    desk.models.script(Call("run_skill", {"skill": "tidy"}), Say("2"))
-    await desk.say("Run it")
-    assert "version 2" in desk.models.seen[-1].last
+    assert "version 1" in harness.models.seen[-2].last
+    assert "Steps 1." in harness.models.seen[-1].last
+    harness.conversation = await harness.chat.begin("ada", model="openai-chat:gpt-5")
+    harness.models.script(Call("run_skill", {"skill": "tidy"}), Say("2"))
+    await harness.say("Run it")
+    assert "version 2" in harness.models.seen[-1].last
     registry.close()
 
 
@@ -245,16 +245,16 @@ async def test_an_agent_brings_its_prompt_model_skills_and_rules(
     )
     book = AgentStore(lambda: catalog.records().database)
     book.create(draft)
-    desk = await open_chat(catalog=catalog, model=None, agent="clerk")
-    assert (desk.conversation.agent, desk.conversation.model) == ("clerk", "openai-chat:gpt-5-mini")
-    desk.models.script(Call("skill", {"skill": "pdf"}))
-    turn, _ = await desk.say("Fill it in")
+    harness = await open_chat(catalog=catalog, model=None, agent="clerk")
+    assert (harness.conversation.agent, harness.conversation.model) == ("clerk", "openai-chat:gpt-5-mini")
+    harness.models.script(Call("skill", {"skill": "pdf"}))
+    turn, _ = await harness.say("Fill it in")
     assert turn.state == "waiting"
-    assert desk.models.seen[0].model == "gpt-5-mini"
-    assert desk.models.seen[0].system.startswith("You are a clerk.")
-    assert "deploy" not in desk.models.seen[0].system.lower()
+    assert harness.models.seen[0].model == "gpt-5-mini"
+    assert harness.models.seen[0].system.startswith("You are a clerk.")
+    assert "deploy" not in harness.models.seen[0].system.lower()
     with pytest.raises(RecordNotFound):
-        await desk.chat.begin("ada", agent="nobody")
+        await harness.chat.begin("ada", agent="nobody")
 
 
 @pytest.mark.parametrize("lock", ["1.0.0", "^1.0.0", "<2"])
@@ -270,12 +270,12 @@ async def test_an_agent_that_is_locked_to_a_version_uses_that_one(
     book = AgentStore(lambda: catalog.records().database)
     book.create(AgentDraft("old", model="openai-chat:gpt-5", skills=(AgentSkill("tidy", lock),)))
     book.create(AgentDraft("none", model="openai-chat:gpt-5", skills=(AgentSkill("tidy", "9.9.9"),)))
-    desk = await open_chat(catalog=catalog, model=None, agent="old")
-    desk.models.script(Call("skill", {"skill": "tidy"}), Say("Ready."))
-    await desk.say("Tidy up")
-    assert "Steps of 1.0.0." in desk.models.seen[-1].last
+    harness = await open_chat(catalog=catalog, model=None, agent="old")
+    harness.models.script(Call("skill", {"skill": "tidy"}), Say("Ready."))
+    await harness.say("Tidy up")
+    assert "Steps of 1.0.0." in harness.models.seen[-1].last
     with pytest.raises(VersionNotFound):
-        await desk.chat.begin("ada", agent="none")
+        await harness.chat.begin("ada", agent="none")
     registry.close()
 
 
@@ -289,49 +289,49 @@ async def test_a_model_that_cannot_be_used_is_refused_before_a_conversation_begi
 
 
 async def test_a_model_at_an_address_of_ones_own_is_asked_there(open_chat: Any, pdf: Path, models: Any) -> None:
-    desk = await open_chat(model=f"llama3@{models.address}/v1")
+    harness = await open_chat(model=f"llama3@{models.address}/v1")
     models.script(Say("From here."))
-    turn, _ = await desk.say("Where are you?")
+    turn, _ = await harness.say("Where are you?")
     assert turn.answer == "From here."
     assert models.seen[0].model == "llama3"
     assert "sk-test" not in str(models.seen[0].body)
 
 
 async def test_what_a_summary_cost_counts_and_so_does_what_was_before_a_question(open_chat: Any, pdf: Path) -> None:
-    desk = await open_chat(settings=ChatSettings(history_tokens=1000, permissions={"pdf": "ask"}))
-    desk.models.answer_with(lambda seen: Say("In short." if "Summarise" in seen.said else "Words and words. " * 300))
+    harness = await open_chat(settings=ChatSettings(history_tokens=1000, permissions={"pdf": "ask"}))
+    harness.models.answer_with(lambda seen: Say("In short." if "Summarise" in seen.said else "Words and words. " * 300))
     for number in range(3):
-        turn, _ = await desk.say(f"Question {number}")
+        turn, _ = await harness.say(f"Question {number}")
     assert turn.usage["requests"] == 1
-    before = len(desk.models.seen)
-    desk.models.answer_with(
+    before = len(harness.models.seen)
+    harness.models.answer_with(
         lambda seen: (
             Say("In short.") if "Summarise" in seen.said else Say("Yes.") if seen.results else Call("skill", {"skill": "pdf"})
         )
     )
-    turn, events = await desk.say("Load it")
+    turn, events = await harness.say("Load it")
     assert any(event.kind == "notice" and "In short." in event.data["detail"] for event in events)
     assert (turn.state, turn.usage["requests"]) == ("waiting", 2)
     (asked,) = [event.data["id"] for event in events if event.kind == "ask"]
-    turn, _ = await desk.watch(await desk.chat.answer(turn, asked, ApprovalAnswer("once")))
+    turn, _ = await harness.watch(await harness.chat.answer(turn, asked, ApprovalAnswer("once")))
     assert (turn.answer, turn.usage["requests"]) == ("Yes.", 3)
-    asked_for = [len(json.dumps(seen.body)) // 4 for seen in desk.models.seen[before:]]
+    asked_for = [len(json.dumps(seen.body)) // 4 for seen in harness.models.seen[before:]]
     assert turn.usage["input_tokens"] == sum(asked_for)
 
 
 async def test_what_was_approved_for_a_conversation_holds_in_another_process_and_only_for_that_content(
     open_chat: Any, pdf: Path
 ) -> None:
-    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
+    harness = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
     load = Call("skill", {"skill": "pdf", "force": True})
-    desk.models.script(load, Say("First."), load, Say("Second."), load)
-    turn, events = await desk.say("Load it")
+    harness.models.script(load, Say("First."), load, Say("Second."), load)
+    turn, events = await harness.say("Load it")
     (asked,) = [event.data["id"] for event in events if event.kind == "ask"]
-    await desk.watch(await desk.chat.answer(turn, asked, ApprovalAnswer("session")))
-    await desk.chat.close()
+    await harness.watch(await harness.chat.answer(turn, asked, ApprovalAnswer("session")))
+    await harness.chat.close()
     other = await open_chat()
-    other.conversation = desk.conversation
-    turn, _ = await other.watch(await other.chat.edit(desk.conversation, turn, "Load it once more"))
+    other.conversation = harness.conversation
+    turn, _ = await other.watch(await other.chat.edit(harness.conversation, turn, "Load it once more"))
     assert turn.answer == "Second."
     (pdf / "FORMS.md").write_text("# Other forms\n")
     turn, _ = await other.say("And again")

@@ -25,8 +25,8 @@ WORKSPACE_TOOLS = ("bash", "code_run", "file_read", "file_write", "file_edit", "
 
 @pytest.mark.row("003-12", "C-30")
 async def test_a_model_works_with_a_shell_code_and_files(open_chat: Callable[..., Any], pdf: Path) -> None:
-    desk = await open_chat()
-    desk.models.script(
+    harness = await open_chat()
+    harness.models.script(
         Call("skill", {"skill": "pdf"}),
         Call(
             "bash", {"command": f"cat {pdf}/FORMS.md | head -1; mkdir -p out; cd out; echo one; pwd; sleep 0.1; echo two >&2"}
@@ -36,82 +36,82 @@ async def test_a_model_works_with_a_shell_code_and_files(open_chat: Callable[...
         Call("bash", {"command": "rm made.txt; ls"}),
         Say("Done."),
     )
-    turn, events = await desk.say("Fill in this PDF form")
-    assert desk.models.faults == []
+    turn, events = await harness.say("Fill in this PDF form")
+    assert harness.models.faults == []
     assert turn.state == "done"
-    assert set(WORKSPACE_TOOLS) < set(desk.models.seen[0].tools)
-    results = desk.results(events)
+    assert set(WORKSPACE_TOOLS) < set(harness.models.seen[0].tools)
+    results = harness.results(events)
     assert [result["ok"] for result in results] == [True] * 5, results
-    assert f"Skill directory: {pdf}" in results[0]["text"], "the folder is told as the session sees it"
+    assert f"Skill directory: {pdf}" in results[0]["text"], "the folder is named as the session sees it"
     assert "# Forms\none\n/workspace/out\ntwo" in results[1]["text"]
     assert results[1]["exit_code"] == 0
     printed = "".join(event.data["text"] for event in events if event.kind == "log" and event.data["stream"] == "stdout")
     assert printed == "# Forms\none\n/workspace/out\nnotes.md\n"
     assert [event.data["name"] for event in events if event.kind == "file"] == ["out/made.txt", "out/notes.md"]
     assert [event.data["name"] for event in events if event.kind == "file_removed"] == ["out/made.txt"]
-    kept = desk.chat.folder(desk.conversation).list()
+    kept = harness.chat.folder(harness.conversation).list()
     assert [(file.name, file.origin) for file in kept] == [("out/notes.md", turn.id)]
-    trail = desk.chat.usage_log.of(conversation=desk.conversation.id)
+    trail = harness.chat.usage_log.of(conversation=harness.conversation.id)
     assert [step.event for step in trail] == ["offered", "loaded", "run", "outcome"], "a command in its folder follows a skill"
 
 
 async def test_settings_and_the_operator_take_a_workspace_away(
     open_chat: Callable[..., Any], pdf: Path, home: Path, skills_root: Path
 ) -> None:
-    desk = await open_chat(settings=ChatSettings(workspace=False))
-    desk.models.script(Say("Hello."), Say("Hello."))
-    await desk.say("Hello")
-    assert not set(WORKSPACE_TOOLS) & set(desk.models.seen[0].tools)
-    state = await desk.chat.workspace(desk.conversation)
+    harness = await open_chat(settings=ChatSettings(workspace=False))
+    harness.models.script(Say("Hello."), Say("Hello."))
+    await harness.say("Hello")
+    assert not set(WORKSPACE_TOOLS) & set(harness.models.seen[0].tools)
+    state = await harness.chat.workspace(harness.conversation)
     assert (state.enabled, state.reason) == (False, "this conversation has no workspace")
 
 
 async def test_a_tool_is_taken_away_or_asked_about_by_its_name(open_chat: Callable[..., Any], pdf: Path) -> None:
     settings = ChatSettings(tool_permissions={"bash": "deny", "file_write": "ask", "search_skills": "deny"})
-    desk = await open_chat(settings=settings)
-    desk.models.script(
+    harness = await open_chat(settings=settings)
+    harness.models.script(
         Call("bash", {"command": "touch a"}), Call("file_write", {"file_path": "b.txt", "content": "x"}), Say("Done.")
     )
-    turn, events = await desk.say("Write")
-    assert not {"bash", "search_skills"} & set(desk.models.seen[0].tools)
-    (refused,) = desk.results(events)
+    turn, events = await harness.say("Write")
+    assert not {"bash", "search_skills"} & set(harness.models.seen[0].tools)
+    (refused,) = harness.results(events)
     assert (refused["code"], refused["rule"]) == (
         "permission_denied", "denied by the conversation's rule `deny bash`: the conversation takes this tool away",
     )  # fmt: skip
     assert turn.state == "waiting"
     (question,) = turn.questions
     assert (question["type"], question["title"], question["argument"]) == ("command", "Write a file: b.txt", "b.txt")
-    assert not Path(desk.chat.folder(desk.conversation).path, "b.txt").exists()
-    await desk.chat.answer(turn, question["call"], ApprovalAnswer("once"))
-    turn, _ = await desk.watch(turn)
+    assert not Path(harness.chat.folder(harness.conversation).path, "b.txt").exists()
+    await harness.chat.answer(turn, question["call"], ApprovalAnswer("once"))
+    turn, _ = await harness.watch(turn)
     assert turn.state == "done"
-    assert Path(desk.chat.folder(desk.conversation).path, "b.txt").read_text() == "x"
+    assert Path(harness.chat.folder(harness.conversation).path, "b.txt").read_text() == "x"
 
 
 async def test_a_command_is_asked_about_and_the_answer_holds_for_that_command(open_chat: Callable[..., Any], pdf: Path) -> None:
-    desk = await open_chat(settings=ChatSettings(commands={"allow": ["Bash(echo:*)"], "deny": ["Bash(rm:*)"]}))
+    harness = await open_chat(settings=ChatSettings(commands={"allow": ["Bash(echo:*)"], "deny": ["Bash(rm:*)"]}))
     command = "echo a && python3 -c 'print(6 * 7)'"
-    desk.models.script(
+    harness.models.script(
         [Call("bash", {"command": "echo fine | cat; rm -r /workspace"}), Call("bash", {"command": command})],
         Call("bash", {"command": command}),
         Call("bash", {"command": "python3 -c 'print(7)'"}),
         Say("Done."),
     )
-    turn, events = await desk.say("Go")
-    (denied,) = desk.results(events)
+    turn, events = await harness.say("Go")
+    (denied,) = harness.results(events)
     assert denied["code"] == "permission_denied"
     assert denied["rule"].startswith("denied by the conversation's rule `deny Bash(rm:*)`"), "also in a line with a pipe"
     (question,) = turn.questions
     assert (question["argument"], question["part"], question["level"]) == (command, "python3 -c 'print(6 * 7)'", "conversation")
-    await desk.chat.answer(turn, question["call"], ApprovalAnswer("session"))
-    turn, events = await desk.watch(turn)
-    assert [result["text"].count("\n42\n") for result in desk.results(events)][-2:] == [1, 1], "the same is not asked again"
+    await harness.chat.answer(turn, question["call"], ApprovalAnswer("session"))
+    turn, events = await harness.watch(turn)
+    assert [result["text"].count("\n42\n") for result in harness.results(events)][-2:] == [1, 1], "the same is not asked again"
     (question,) = turn.questions
-    await desk.chat.answer(turn, question["call"], ApprovalAnswer("reject", "not that"))
-    turn, events = await desk.watch(turn)
+    await harness.chat.answer(turn, question["call"], ApprovalAnswer("reject", "not that"))
+    turn, events = await harness.watch(turn)
     assert turn.state == "done"
-    assert "was not approved: not that" in desk.models.seen[-1].last
-    ruled = [step for step in desk.chat.usage_log.of(conversation=desk.conversation.id) if step.event == "ruled"]
+    assert "was not approved: not that" in harness.models.seen[-1].last
+    ruled = [step for step in harness.chat.usage_log.of(conversation=harness.conversation.id) if step.event == "ruled"]
     assert [step.ok for step in ruled] == [False, True, True, False]
     assert "the conversation's rule `deny Bash(rm:*)`" in (ruled[0].detail or "")
 
@@ -121,22 +121,22 @@ async def test_a_skill_that_is_loaded_brings_what_it_was_granted_and_the_shell_g
 ) -> None:
     catalog = Catalog.discover(roots=[skills_root])
     catalog.grants().allow(catalog.get("pdf"), SkillGrant.from_words(["program:qpdf"]))
-    desk = await open_chat(catalog=catalog)
-    desk.models.script(
+    harness = await open_chat(catalog=catalog)
+    harness.models.script(
         Call("bash", {"command": "mkdir sub; cd sub; export UNIT=metre; touch /tmp/gone"}),
         Call("skill", {"skill": "pdf"}),
         Call("bash", {"command": "pwd; echo $UNIT; ls /tmp/gone"}),
         Call("bash", {"command": "pwd"}),
         Say("Done."),
     )
-    _, events = await desk.say("Fill in this PDF form")
-    first, _, renewed, same = desk.results(events)
+    _, events = await harness.say("Fill in this PDF form")
+    first, _, renewed, same = harness.results(events)
     assert "session" not in first["text"]
     assert "[A new session took over" in renewed["text"]
     assert "/workspace/sub\nmetre\n" in renewed["text"]
     assert renewed["code"] == "command_failed", "files in /tmp are gone"
     assert "session" not in same["text"]
-    workspace = desk.chat._runner._workspaces[desk.conversation.id].workspace
+    workspace = harness.chat._runner._workspaces[harness.conversation.id].workspace
     assert workspace.options.environment.programs == ("qpdf",)
 
 
@@ -147,40 +147,40 @@ async def test_a_skill_that_brings_nothing_new_leaves_the_session_as_it_is(
     monkeypatch.setattr(conversation_tools, "_MOST_SHOWN", 2)
     for name in ("tidy", "zip"):
         make_skill(skills_root, name)
-    desk = await open_chat()
-    tools = await desk.chat._runner.tools_for(desk.conversation)
+    harness = await open_chat()
+    tools = await harness.chat._runner.tools_for(harness.conversation)
     shown = [skill.directory for skill in tools.skill_tools.access.offered()][:2]
     second = Path(shown[1]).name
-    desk.models.script(
+    harness.models.script(
         Call("bash", {"command": "sleep 300", "background": True}),
         Call("skill", {"skill": second}),
         Call("bash", {"command": "echo on"}),
         Call("bash", {"process": "bg1"}),
         Say("Done."),
     )
-    _, events = await desk.say("Work")
-    _, loaded, after, process = desk.results(events)
+    _, events = await harness.say("Work")
+    _, loaded, after, process = harness.results(events)
     assert loaded["ok"]
     assert "session" not in after["text"]
     assert "running" in process["text"], process
-    workspace = desk.chat._runner._workspaces[desk.conversation.id].workspace
+    workspace = harness.chat._runner._workspaces[harness.conversation.id].workspace
     assert sorted(mount.source for mount in workspace.options.mounts("/nowhere")) == sorted(shown)
 
 
-async def test_packages_that_cannot_be_had_are_told_and_nothing_else_is_lost(
+async def test_packages_that_cannot_be_had_are_reported_and_nothing_else_is_lost(
     open_chat: Callable[..., Any], pdf: Path, skills_root: Path, home: Path
 ) -> None:
     catalog = Catalog.discover(roots=[skills_root])
     grant = SkillGrant.from_words(["program:no-such-program", "program:qpdf"])
     catalog.grants().book.change(catalog.get("pdf"), lambda _: grant)
-    desk = await open_chat(catalog=catalog)
-    desk.models.script(Call("skill", {"skill": "pdf"}), Call("bash", {"command": "echo fine"}), Say("Done."))
-    _, events = await desk.say("Fill in this PDF form")
+    harness = await open_chat(catalog=catalog)
+    harness.models.script(Call("skill", {"skill": "pdf"}), Call("bash", {"command": "echo fine"}), Say("Done."))
+    _, events = await harness.say("Fill in this PDF form")
     (notice,) = [event.data["text"] for event in events if event.kind == "notice"]
     assert notice.startswith("packages or programs of the skill 'pdf' are missing: ")
     assert "no-such-program" in notice
-    assert desk.results(events)[1]["ok"]
-    assert desk.chat._runner._workspaces[desk.conversation.id].workspace.options.environment.programs == ("qpdf",)
+    assert harness.results(events)[1]["ok"]
+    assert harness.chat._runner._workspaces[harness.conversation.id].workspace.options.environment.programs == ("qpdf",)
 
 
 async def test_the_folder_that_an_installed_skill_tells_is_there_in_its_version(
@@ -193,17 +193,17 @@ async def test_the_folder_that_an_installed_skill_tells_is_there_in_its_version(
         registry.install(str(folder))
 
     install(1)
-    desk = await open_chat(catalog=Catalog.discover())
-    told = Path(desk.chat._catalog.get("tidy").directory)
-    read = Call("bash", {"command": f"cat {told}/steps.md"})
-    desk.models.script(Call("skill", {"skill": "tidy"}), read, Say("Done."), read, Say("Done."))
-    _, events = await desk.say("Tidy up")
-    loaded, first = desk.results(events)
-    assert f"Skill directory: {told}" in loaded["text"]
+    harness = await open_chat(catalog=Catalog.discover())
+    reported = Path(harness.chat._catalog.get("tidy").directory)
+    read = Call("bash", {"command": f"cat {reported}/steps.md"})
+    harness.models.script(Call("skill", {"skill": "tidy"}), read, Say("Done."), read, Say("Done."))
+    _, events = await harness.say("Tidy up")
+    loaded, first = harness.results(events)
+    assert f"Skill directory: {reported}" in loaded["text"]
     assert "step 1" in first["text"]
     install(2)
-    _, events = await desk.say("Again")
-    assert "step 1" in desk.results(events)[0]["text"], "the conversation keeps the version that it has loaded"
+    _, events = await harness.say("Again")
+    assert "step 1" in harness.results(events)[0]["text"], "the conversation keeps the version that it has loaded"
 
 
 async def test_a_model_object_that_is_given_is_used_under_its_name(pdf: Path, skills_root: Path) -> None:
@@ -242,9 +242,9 @@ async def test_what_is_granted_is_looked_for_again_after_a_failure_and_when_its_
         return granted
 
     monkeypatch.setattr(SkillGrants, "environment", provide)
-    desk = await open_chat(catalog=catalog)
-    workspace = desk.chat._runner.workspace(desk.conversation)
-    tools = (await desk.chat._runner.tools_for(desk.conversation)).skill_tools
+    harness = await open_chat(catalog=catalog)
+    workspace = harness.chat._runner.workspace(harness.conversation)
+    tools = (await harness.chat._runner.tools_for(harness.conversation)).skill_tools
     (problem,) = await workspace.prepare(tools, [skill.id])
     assert "the index does not answer" in problem
     for expected in (2, 2):
@@ -256,14 +256,14 @@ async def test_what_is_granted_is_looked_for_again_after_a_failure_and_when_its_
 
 
 async def test_a_skill_that_needs_consent_is_not_shown_before_somebody_agreed(open_chat: Callable[..., Any], pdf: Path) -> None:
-    desk = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
+    harness = await open_chat(settings=ChatSettings(permissions={"pdf": "ask"}))
     look = Call("bash", {"command": f"cat {pdf}/FORMS.md | wc -l; echo x > {pdf}/new"})
-    desk.models.script(look, Call("skill", {"skill": "pdf"}), look, Say("Done."))
-    turn, events = await desk.say("Look")
-    assert "No such file" in desk.results(events)[0]["text"]
-    await desk.chat.answer(turn, turn.questions[0]["call"], ApprovalAnswer("once"))
-    _, events = await desk.watch(turn)
-    shown = desk.results(events)[-1]["text"]
+    harness.models.script(look, Call("skill", {"skill": "pdf"}), look, Say("Done."))
+    turn, events = await harness.say("Look")
+    assert "No such file" in harness.results(events)[0]["text"]
+    await harness.chat.answer(turn, turn.questions[0]["call"], ApprovalAnswer("once"))
+    _, events = await harness.watch(turn)
+    shown = harness.results(events)[-1]["text"]
     assert "\n3\n" in shown
     assert "Read-only file system" in shown
 
@@ -285,26 +285,26 @@ async def test_nothing_of_one_conversation_reaches_another(open_chat: Callable[.
     assert second.chat.folder(second.conversation).list() == ()
 
 
-def desk_texts(desk: Any, events: Any) -> list[str]:
-    return [result["text"] for result in desk.results(events)]
+def desk_texts(harness: Any, events: Any) -> list[str]:
+    return [result["text"] for result in harness.results(events)]
 
 
 async def test_after_a_restart_files_are_there_and_the_shell_says_that_it_is_fresh(
     open_chat: Callable[..., Any], pdf: Path, skills_root: Path
 ) -> None:
-    desk = await open_chat()
-    desk.models.script(Call("bash", {"command": "echo kept > a.txt; cd /tmp"}), Say("Done."))
-    await desk.say("Write")
-    folder = desk.chat.folder(desk.conversation)
+    harness = await open_chat()
+    harness.models.script(Call("bash", {"command": "echo kept > a.txt; cd /tmp"}), Say("Done."))
+    await harness.say("Write")
+    folder = harness.chat.folder(harness.conversation)
     Path(folder.path, "late.txt").write_text("written when the server was killed")
     Path(folder.path, "a.txt").unlink()
     again = Chat(Catalog.discover(roots=[skills_root]))
     try:
-        conversation = await again.get(desk.conversation.id, "ada")
-        desk.models.script(Call("bash", {"command": "cat late.txt; pwd"}), Say("Done."))
+        conversation = await again.get(harness.conversation.id, "ada")
+        harness.models.script(Call("bash", {"command": "cat late.txt; pwd"}), Say("Done."))
         turn = await again.send(conversation, "Go on")
         events = [event async for event in again.events(turn)]
-        (text,) = desk_texts(desk, events)
+        (text,) = desk_texts(harness, events)
         assert "[The shell is fresh: an earlier session of this workspace has ended." in text
         assert "killed/workspace" in text
         assert [file.name for file in again.folder(conversation).list()] == ["late.txt"]
@@ -319,15 +319,15 @@ async def test_a_folder_of_the_user_is_worked_in_and_stays(open_chat: Callable[.
     project = tmp_path / "project"
     (project / "src").mkdir(parents=True)
     (project / "src/a.py").write_text("print(1)\n")
-    desk = await open_chat(folder=project)
-    desk.models.script(Call("bash", {"command": "cat src/a.py; echo new > b.txt"}), Say("Done."))
-    turn, events = await desk.say("Look")
-    assert "print(1)" in desk.results(events)[0]["text"]
-    assert [(file.name, file.origin) for file in desk.chat.folder(desk.conversation).list()] == [("b.txt", turn.id)]
-    await desk.chat.delete(desk.conversation)
+    harness = await open_chat(folder=project)
+    harness.models.script(Call("bash", {"command": "cat src/a.py; echo new > b.txt"}), Say("Done."))
+    turn, events = await harness.say("Look")
+    assert "print(1)" in harness.results(events)[0]["text"]
+    assert [(file.name, file.origin) for file in harness.chat.folder(harness.conversation).list()] == [("b.txt", turn.id)]
+    await harness.chat.delete(harness.conversation)
     assert sorted(path.name for path in project.iterdir()) == ["b.txt", "src"]
     with pytest.raises(PathRefused):
-        await desk.chat.begin("ada", model="openai-chat:gpt-5", folder="/etc")
+        await harness.chat.begin("ada", model="openai-chat:gpt-5", folder="/etc")
 
 
 @pytest.mark.row("001-23", "D-28")
@@ -359,7 +359,7 @@ async def test_each_conversation_sees_the_skills_and_rules_of_the_project_that_i
     assert ((await one.chat.get(asked.id, "ada")).to_dict()["folder"], one.conversation.folder) == (str(tmp_path / "two"), None)
 
 
-async def test_the_folder_of_a_skill_is_told_as_the_session_sees_it_in_each_sandbox(
+async def test_the_folder_of_a_skill_is_reported_as_the_session_sees_it_in_each_sandbox(
     open_chat: Callable[..., Any], make_skill: Callable[..., Path], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under Landlock everything has its own path; an organisation is told none of the machine where bubblewrap is."""
@@ -373,18 +373,18 @@ async def test_the_folder_of_a_skill_is_told_as_the_session_sees_it_in_each_sand
         settings = Path(os.environ["HOME"], ".config/skillyard/skillyard.toml")
         settings.parent.mkdir(parents=True)
         settings.write_text('[workspace]\nbackend = "landlock"\n')
-        desk = await open_chat(catalog=Catalog.discover(roots=[place / "skills"]), folder=place / "files")
-        folder = await loaded_folder(desk)
+        harness = await open_chat(catalog=Catalog.discover(roots=[place / "skills"]), folder=place / "files")
+        folder = await loaded_folder(harness)
         assert folder == str(skill)
         settings.write_text("")
         catalog = Catalog.discover(roots=[place / "skills"]).for_organisation(str(place / "acme"), f"sqlite:///{place}/acme.db")
-        desk = await open_chat(catalog=catalog)
-        assert await loaded_folder(desk) == "/skills/config/tidy"
+        harness = await open_chat(catalog=catalog)
+        assert await loaded_folder(harness) == "/skills/config/tidy"
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-async def loaded_folder(desk: Any) -> str:
+async def loaded_folder(harness: Any) -> str:
     """The folder that a loaded skill is told to be in; a file of it is read there by a command."""
 
     def answer(seen: Any) -> Any:
@@ -394,9 +394,9 @@ async def loaded_folder(desk: Any) -> str:
         assert found
         return Call("bash", {"command": f"cat {found[1]}/a.txt; pwd"}) if len(seen.results) == 1 else Say(found[1])
 
-    desk.models.answer_with(answer)
-    turn, events = await desk.say("Tidy up")
-    result = desk.results(events)[-1]
+    harness.models.answer_with(answer)
+    turn, events = await harness.say("Tidy up")
+    result = harness.results(events)[-1]
     assert (result["ok"], "read me" in result["text"]) == (True, True), result
     return str(turn.answer)
 
@@ -404,36 +404,36 @@ async def loaded_folder(desk: Any) -> str:
 async def test_a_turn_that_is_stopped_ends_its_command_and_the_session_goes_on(
     open_chat: Callable[..., Any], pdf: Path
 ) -> None:
-    desk = await open_chat()
+    harness = await open_chat()
     command = "touch begun; echo started; sleep 300 & sleep 300"
-    desk.models.script(Call("bash", {"command": command}), Call("bash", {"command": "ps -e; ls"}), Say("Done."))
-    turn = await desk.chat.send(desk.conversation, "Wait")
-    async for event in desk.chat.events(turn):
+    harness.models.script(Call("bash", {"command": command}), Call("bash", {"command": "ps -e; ls"}), Say("Done."))
+    turn = await harness.chat.send(harness.conversation, "Wait")
+    async for event in harness.chat.events(turn):
         if event.kind == "log":
-            await desk.chat.stop(turn)
-    assert (await desk.chat.turn(desk.conversation, turn.id)).state == "stopped"
-    _, events = await desk.say("Look")
-    (text,) = desk_texts(desk, events)
+            await harness.chat.stop(turn)
+    assert (await harness.chat.turn(harness.conversation, turn.id)).state == "stopped"
+    _, events = await harness.say("Look")
+    (text,) = desk_texts(harness, events)
     assert "fresh" not in text
     assert "sleep" not in text
     assert "begun" in text
-    assert [file.name for file in desk.chat.folder(desk.conversation).list()] == ["begun"]
+    assert [file.name for file in harness.chat.folder(harness.conversation).list()] == ["begun"]
 
 
 async def test_scripts_commands_and_people_work_on_the_same_files(open_chat: Callable[..., Any], pdf: Path) -> None:
-    desk = await open_chat()
-    desk.chat.folder(desk.conversation).put("form.pdf", b"/AcroForm /T (name)")
+    harness = await open_chat()
+    harness.chat.folder(harness.conversation).put("form.pdf", b"/AcroForm /T (name)")
     fill = {"skill": "pdf", "entry": "scripts/fill.py", "arguments": ["form.pdf", "out.pdf", "Ada"]}
-    desk.models.script(
+    harness.models.script(
         Call("bash", {"command": "echo more >> form.pdf"}),
         Call("run_skill", fill),
         Call("bash", {"command": "echo more >> out.pdf; tail -2 out.pdf"}),
         Say("Done."),
     )
-    _, events = await desk.say("Fill in this PDF form")
-    assert [result["ok"] for result in desk.results(events)] == [True] * 3, desk_texts(desk, events)
-    assert "% name=Ada\nmore" in desk.results(events)[-1]["text"]
-    origins = {file.name: file.origin[:5] for file in desk.chat.folder(desk.conversation).list()}
+    _, events = await harness.say("Fill in this PDF form")
+    assert [result["ok"] for result in harness.results(events)] == [True] * 3, desk_texts(harness, events)
+    assert "% name=Ada\nmore" in harness.results(events)[-1]["text"]
+    origins = {file.name: file.origin[:5] for file in harness.chat.folder(harness.conversation).list()}
     assert origins == {"form.pdf": "turn_", "out.pdf": "turn_"}
 
 
@@ -441,8 +441,8 @@ async def test_people_put_no_more_than_the_workspace_takes(open_chat: Callable[.
     settings = home / ".config/skillyard/skillyard.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text("[workspace]\nquota-mb = 1\n")
-    desk = await open_chat()
-    folder = desk.chat.folder(desk.conversation)
+    harness = await open_chat()
+    folder = harness.chat.folder(harness.conversation)
     folder.put("a.bin", bytes(700_000))
     with pytest.raises(DiskFull, match="the workspace takes at most 1 MB"):
         folder.put("b.bin", bytes(700_000))

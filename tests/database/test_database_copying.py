@@ -75,8 +75,8 @@ def _count(database: Database, table: object) -> int:
 def test_every_record_is_there_afterwards_and_nothing_of_living_processes(pair: tuple[Database, Database]) -> None:
     source, target = pair
     assert sum(table.new for table in copy_records(source, target, check=True)) == 1208
-    told = {table.table: table for table in copy_records(source, target)}
-    assert (told["runs"].rows, told["runs"].new, told["runs"].extra) == (1203, 1203, 0)
+    reported = {table.table: table for table in copy_records(source, target)}
+    assert (reported["runs"].rows, reported["runs"].new, reported["runs"].extra) == (1203, 1203, 0)
     assert _count(target, runs) == 1203
     assert _count(target, workers) == 0
     assert all(table.new == 0 for table in copy_records(source, target, check=True))

@@ -63,7 +63,9 @@ def _fill(home: Path) -> Path:
             "created_at": NOW,
         }  # fmt: skip
         texts = [(f"mem_{number}", f"tea number{number}") for number in range(50)]
-        connection.execute(insert(memories), [memory | {"id": name, "content": told, "words": told} for name, told in texts])
+        connection.execute(
+            insert(memories), [memory | {"id": name, "content": reported, "words": reported} for name, reported in texts]
+        )
     database.close()
     return home / "skillyard.db"
 

@@ -45,7 +45,7 @@ def test_it_is_found_by_an_index(filled: Database, name: str) -> None:
         assert plan.whole == (), plan
 
 
-def test_a_table_that_is_read_from_end_to_end_is_told(filled: Database) -> None:
+def test_a_table_that_is_read_from_end_to_end_is_reported(filled: Database) -> None:
     def by_author(database: Database) -> object:
         with database.read() as connection:
             return connection.execute(select(skill_definitions.c.name).where(skill_definitions.c.author == "ada")).all()

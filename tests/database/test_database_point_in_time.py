@@ -94,8 +94,8 @@ def test_records_come_back_as_they_were_before_somebody_destroyed_them(
     _until_it_can_be_written(restored.url)
     checks = skillyard("doctor", url=restored.url, good=False)
     assert [check for check in checks["checks"] if check["status"] == "error"] == []
-    told = skillyard("history", url=restored.url)["logs"]
-    assert {log["skill_id"] for log in told} == {"before", "between"}
+    reported = skillyard("history", url=restored.url)["logs"]
+    assert {log["skill_id"] for log in reported} == {"before", "between"}
     filled = skillyard("db", "backfill", url=restored.url)  # what was installed after the moment is on the disk
     assert [version for version in filled["added"] if version.startswith("after")]
     assert skillyard("versions", "after", url=restored.url)

@@ -83,11 +83,11 @@ async def test_who_ends_the_record_in_another_process_ends_the_run(engine: Local
 
 @pytest.mark.here
 async def test_a_run_is_heard_line_by_line_while_it_works(engine: LocalEngine, write: Write) -> None:
-    heard: list[tuple[str, str]] = []
+    received: list[tuple[str, str]] = []
     first = asyncio.Event()
 
     def listener(stream: str, text: str) -> None:
-        heard.append((stream, text))
+        received.append((stream, text))
         first.set()
 
     script = "import sys, time\nprint('one\\ntwo', flush=True)\nprint('bad', file=sys.stderr)\nprint('rest', end='')\n"
@@ -95,8 +95,8 @@ async def test_a_run_is_heard_line_by_line_while_it_works(engine: LocalEngine, w
         begun = await engine.begin(RunRequest(write(script), {}))
     await first.wait()
     await begun.ended
-    assert "".join(text for stream, text in heard if stream == "stdout") == "one\ntwo\nrest"
-    assert ("stderr", "bad\n") in heard
+    assert "".join(text for stream, text in received if stream == "stdout") == "one\ntwo\nrest"
+    assert ("stderr", "bad\n") in received
 
 
 async def test_runs_are_counted_and_given_in_pages(engine: LocalEngine, records: Records, write: Write) -> None:

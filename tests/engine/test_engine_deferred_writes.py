@@ -121,7 +121,7 @@ async def test_nobody_waits_for_a_worker_that_was_killed_after_its_run_had_ended
     assert _handovers(pooled) == 0
 
 
-def test_a_queue_that_fails_while_a_run_is_handed_over_is_told_as_the_database(pooled: Catalog) -> None:
+def test_a_queue_that_fails_while_a_run_is_handed_over_is_reported_as_the_database(pooled: Catalog) -> None:
     from skillyard.engine.run_call import RunCall
 
     queue = RunQueue(pooled.records().database)  # its tables are not there

@@ -49,15 +49,15 @@ async def test_a_run_is_seen_from_elsewhere_while_it_goes_on_and_keeps_that_when
     begun = await LocalEngine(Executor(), records).begin(RunRequest(write(WAITS), {}))
     journal = records.journal
 
-    def all_told() -> Any:
-        told = collect_output((item.body for item in journal.events_since(begun.run_id)[1]), 1)
-        return told if len(told.steps) == 2 and told.texts["stderr"] else None
+    def all_reported() -> Any:
+        reported = collect_output((item.body for item in journal.events_since(begun.run_id)[1]), 1)
+        return reported if len(reported.steps) == 2 and reported.texts["stderr"] else None
 
-    told = await _until(all_told)
-    assert told.ends["stdout"] == 70_001
-    assert 65_536 <= len(told.texts["stdout"]) <= 70_001  # of what comes at once only the end is told
-    assert [step["stepName"] for step in told.steps] == ["inner", "outer"]
-    assert "hidden" not in json.dumps(told.steps)
+    reported = await _until(all_reported)
+    assert reported.ends["stdout"] == 70_001
+    assert 65_536 <= len(reported.texts["stdout"]) <= 70_001  # of what comes at once only the end is reported
+    assert [step["stepName"] for step in reported.steps] == ["inner", "outer"]
+    assert "hidden" not in json.dumps(reported.steps)
     begun.ended.cancel()
     await asyncio.wait([begun.ended])
     record = journal.get(begun.run_id)
@@ -96,7 +96,7 @@ async def test_a_run_that_has_ended_does_not_wait_for_what_it_printed_to_be_writ
 
 
 async def test_another_attempt_goes_on_where_the_one_before_ended(records: Records, write: Write) -> None:
-    """The process of the first one was killed: what it told is there, and its end is not."""
+    """The process of the first one was killed: what it reported is there, and its end is not."""
     begun = await LocalEngine(Executor(), records).begin(RunRequest(write("import time; time.sleep(60)"), {}))
     journal = records.journal
     await _until(lambda: journal.state(begun.run_id) == "running")
@@ -110,9 +110,9 @@ async def test_another_attempt_goes_on_where_the_one_before_ended(records: Recor
                 b'\x1e{"stepId": "1", "stepName": "one", "timestamp": %d}\n\x1e[]\n\x1enothing\n' % attempt
             )
         await log.close(write=True)
-    told = collect_output((item.body for item in journal.events_since(begun.run_id)[1]), 2)
-    assert (told.texts["stdout"], told.ends["stdout"], told.before["stdout"]) == ("first\nagain\n", 12, 6)
-    kept = recorded_output(told, (StepTrace("1", "one", timestamp=2),), ("again\nand more\n", ""))
+    reported = collect_output((item.body for item in journal.events_since(begun.run_id)[1]), 2)
+    assert (reported.texts["stdout"], reported.ends["stdout"], reported.before["stdout"]) == ("first\nagain\n", 12, 6)
+    kept = recorded_output(reported, (StepTrace("1", "one", timestamp=2),), ("again\nand more\n", ""))
     assert kept == {"printed": {"stdout": 21, "stderr": 0, "steps": [-1, 0]}}
     begun.ended.cancel()
     await asyncio.wait([begun.ended])
@@ -151,8 +151,8 @@ async def test_what_is_printed_while_what_came_before_is_written_is_not_lost(
     log._add_text("stdout", "two")
     may_write.set()
     await log.close(write=True)
-    told = collect_output((item.body for item in records.journal.events_since(begun.run_id)[1]), 1)
-    assert told.texts["stdout"] == "one two"
+    reported = collect_output((item.body for item in records.journal.events_since(begun.run_id)[1]), 1)
+    assert reported.texts["stdout"] == "one two"
     begun.ended.cancel()
     await asyncio.wait([begun.ended])
 

@@ -116,31 +116,33 @@ async def test_a_skill_merges_pdfs_by_the_programs_that_its_scripts_call(folder:
     async with _following(folder, "pdf-merging", {"merge.sh": _MERGE}, "pdftotext", "qpdf") as follower:
         for word in ("first", "second"):
             (follower.files / f"{word}.pdf").write_bytes(_pdf(word))
-        told = await follower.bash(
+        reported = await follower.bash(
             "cd {skill} && sh scripts/merge.sh /workspace/all.pdf /workspace/first.pdf /workspace/second.pdf"
         )
-        assert told.ok, told.text
-        assert told.text.index("first") < told.text.index("second")
+        assert reported.ok, reported.text
+        assert reported.text.index("first") < reported.text.index("second")
 
 
 async def test_a_skill_has_libreoffice_calculate_a_sheet(folder: Path) -> None:
     async with _following(folder, "office-converting", {"convert.py": _CONVERT}, "soffice") as follower:
         (follower.files / "sheet.fods").write_text(_SHEET)
-        told = await follower.bash("python {skill}/scripts/convert.py sheet.fods sheet.csv && cat sheet.csv")
-        assert "0 True\n2,9.25,18.5" in told.text, told.text
+        reported = await follower.bash("python {skill}/scripts/convert.py sheet.fods sheet.csv && cat sheet.csv")
+        assert "0 True\n2,9.25,18.5" in reported.text, reported.text
 
 
 async def test_a_skill_serves_a_page_and_sees_it_in_chromium(folder: Path) -> None:
     async with _following(folder, "page-testing", {"see.py": _SERVE}, "chromium") as follower:
         (follower.files / "site").mkdir()
         (follower.files / "site/index.html").write_text("<p id=x>waiting</p><script>x.textContent = 6 * 7 + ' seen'</script>")
-        told = await follower.bash("python {skill}/scripts/see.py site")
-        assert "42 seen" in told.text, told.text
+        reported = await follower.bash("python {skill}/scripts/see.py site")
+        assert "42 seen" in reported.text, reported.text
 
 
 async def test_a_copied_template_can_be_changed(folder: Path) -> None:
     async with _following(folder, "note-writing", {"template.json": json.dumps({"title": ""})}) as follower:
-        told = await follower.bash("cp {skill}/scripts/template.json note.json && echo more >> note.json && wc -l < note.json")
-        assert told.ok, told.text
+        reported = await follower.bash(
+            "cp {skill}/scripts/template.json note.json && echo more >> note.json && wc -l < note.json"
+        )
+        assert reported.ok, reported.text
         refused = await follower.bash("echo more >> {skill}/scripts/template.json")
         assert refused.code == "command_failed"

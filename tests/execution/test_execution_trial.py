@@ -22,7 +22,7 @@ async def _try(write_skill, files: dict[str, str], *, declared: object = None, *
     return await try_skill(skill, Executor(), name="example", declared=declared)
 
 
-def _told(report: TrialReport) -> dict[str, str]:
+def _reported(report: TrialReport) -> dict[str, str]:
     return {trial.name: trial.message for trial in report.trials}
 
 
@@ -38,7 +38,7 @@ async def test_scripts_pass_with_exit_code_zero_in_every_language(write_skill) -
         "tests/notes.md": "no script",
     }
     report = await _try(write_skill, files)
-    assert _told(report) == dict.fromkeys(("tests/a.py", "tests/b.sh", "tests/c.js", "tests/d.ts"), "")
+    assert _reported(report) == dict.fromkeys(("tests/a.py", "tests/b.sh", "tests/c.js", "tests/d.ts"), "")
     assert report.ok
 
 
@@ -64,7 +64,7 @@ async def test_a_script_cannot_touch_the_skill_or_the_network(write_skill) -> No
 
 async def test_a_skill_that_runs_alone_still_has_its_tests(write_skill) -> None:
     report = await _try(write_skill, {"tests/a.sh": "test -f scripts/execute.py"}, security={"filesystem": "none"})
-    assert report.ok, _told(report)
+    assert report.ok, _reported(report)
 
 
 async def test_tests_that_nothing_calls_do_not_pass(write_skill) -> None:
@@ -86,20 +86,20 @@ async def test_examples_are_run_and_compared(write_skill) -> None:
         {"name": "half", "input": {}},
         "no object",
     ]
-    told = _told(await _try(write_skill, {"tests/examples.json": json.dumps(examples)}))
-    assert {told[name] for name in ("same", "less is fine", "fails")} == {""}
-    assert told["other"] == "output.got.n is 1, expected 2; output.got.m is missing"
-    assert told["wanted to fail"].startswith("an error was expected")
-    assert "VALIDATION_FAILED was expected, not SANDBOX_EXECUTION_ERROR" in told["fails otherwise"]
-    assert "ValueError: bad input" in told["fails unasked"]
-    assert told["tests/examples.json #8"] == "it must have either the expected `output` or the expected `error`"
-    assert told["tests/examples.json #9"] == "it has no `input` object"
+    reported = _reported(await _try(write_skill, {"tests/examples.json": json.dumps(examples)}))
+    assert {reported[name] for name in ("same", "less is fine", "fails")} == {""}
+    assert reported["other"] == "output.got.n is 1, expected 2; output.got.m is missing"
+    assert reported["wanted to fail"].startswith("an error was expected")
+    assert "VALIDATION_FAILED was expected, not SANDBOX_EXECUTION_ERROR" in reported["fails otherwise"]
+    assert "ValueError: bad input" in reported["fails unasked"]
+    assert reported["tests/examples.json #8"] == "it must have either the expected `output` or the expected `error`"
+    assert reported["tests/examples.json #9"] == "it has no `input` object"
 
 
 async def test_declared_examples_run_and_mere_texts_are_only_noted(write_skill) -> None:
     declared = [{"input": {"n": 1}, "output": {"got": {"n": 1}}}, "ask for the weather"]
     report = await _try(write_skill, {}, declared=declared)
-    assert (_told(report), report.ok) == ({"examples #1": ""}, True)
+    assert (_reported(report), report.ok) == ({"examples #1": ""}, True)
     assert report.notes == ("examples #2 was not run: it has no `input` object",)
 
 

@@ -42,6 +42,6 @@ def test_the_command_is_run_against_skills_agents_and_the_registry(tmp_path: Pat
     tool.write_text(STAND_IN.replace("WRONG", wrong), "utf-8")
     done = _run(tmp_path)
     assert done.returncode == code, done.stderr
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert told["manifest"] == "['agent', 'registry', 'server', 'skill', 'skill', 'skill']"
-    assert told["registry"] in ("text-statistics", "Counter")
+    reported = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert reported["manifest"] == "['agent', 'registry', 'server', 'skill', 'skill', 'skill']"
+    assert reported["registry"] in ("text-statistics", "Counter")

@@ -56,10 +56,10 @@ def codes_of_runs() -> set[str]:
     for component in ("execution", "engine", "library", "server"):
         for module in ROOT.joinpath("src/skillyard", component).glob("*.py"):
             lines = module.read_text("utf-8").splitlines()
-            told = [
+            reported = [
                 line for line in lines if re.search(r"RunError\(|refused\(|failed\(|_CODES|_BY_ERROR|\"\),?$|_ERROR\"", line)
             ]
-            found |= {code for line in told for code in _RUNS.findall(line)}
+            found |= {code for line in reported for code in _RUNS.findall(line)}
     return {code for code in found if code.endswith(("_ERROR", "_FAILED", "_FOR", "_INCOMPLETE", "_unavailable", "ED"))}
 
 

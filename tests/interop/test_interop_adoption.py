@@ -150,7 +150,7 @@ def test_a_description_that_is_too_long_is_kept_in_full(tmp_path: Path) -> None:
     assert any("description" in issue for issue in result.issues)
 
 
-def test_what_only_claude_code_does_is_told(tmp_path: Path) -> None:
+def test_what_only_claude_code_does_is_reported(tmp_path: Path) -> None:
     text = "Fix $1 as @src/a.ts does.\n\n```sh\nawk '{print $2}' @types/x\n```\n"
     result, _, written = _one(tmp_path, "claude-commands", ".claude/commands/c.md", text)
     assert text in written

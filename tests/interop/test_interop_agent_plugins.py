@@ -138,7 +138,7 @@ def test_whatever_another_plugin_says_what_is_written_can_be_read(
     assert read_agent_plugin(root).problems == ()
 
 
-def test_servers_come_along_in_both_directions_and_what_has_no_form_is_told(write: Write, tmp_path: Path) -> None:
+def test_servers_come_along_in_both_directions_and_what_has_no_form_is_reported(write: Write, tmp_path: Path) -> None:
     claude = tmp_path / "claude"
     given_ = {
         "db": {"command": "${CLAUDE_PLUGIN_ROOT}/bin/db", "args": ["${CLAUDE_PLUGIN_DATA}/db"], "env": {"A": "b"}},

@@ -173,7 +173,7 @@ def test_an_edit_in_between_is_kept_and_the_rest_comes_back(tmp_path: Path) -> N
 
 
 @pytest.mark.row("002-5", "D-20")
-def test_what_is_too_long_for_a_manifest_is_cut_and_told(tmp_path: Path) -> None:
+def test_what_is_too_long_for_a_manifest_is_cut_and_reported(tmp_path: Path) -> None:
     words = ", ".join(f"word-{number}" for number in range(30))
     source = _skill(tmp_path / "long", f"---\nname: long\ndescription: {'d' * 1020}\nversion: one\nkeywords: [{words}]\n---\n")
     (done,) = convert(source, tmp_path / "out", "semibot")
@@ -259,7 +259,7 @@ def test_what_a_stranger_carries_along_replaces_no_file_of_a_skill(tmp_path: Pat
     assert any("restored with it" in note for note in done.notes)
 
 
-def test_what_comes_back_is_told_for_a_stranger_may_have_written_it(tmp_path: Path) -> None:
+def test_what_comes_back_is_reported_for_a_stranger_may_have_written_it(tmp_path: Path) -> None:
     there = _skill(tmp_path / "text-editor")
     files = {"SKILL.md": "---\nname: other\ndescription: Other.\n---\n", "manifest.json": None}
     written = {"SKILL.md": SKILL, "manifest.json": None}

@@ -139,7 +139,7 @@ def test_the_entry_is_the_first_name_of_the_list_that_is_there(tmp_path: Path) -
 
 
 @pytest.mark.row("002-5", "002-12", "002-4")
-def test_all_problems_of_a_manifest_are_told_at_once() -> None:
+def test_all_problems_of_a_manifest_are_reported_at_once() -> None:
     with pytest.raises(InvalidManifest) as raised:
         validate_manifest({"skill_id": "a b", "version": "1.0", "tags": ["x" * 31], "homepage": "nowhere", "license": "l" * 51})
     assert raised.value.message.startswith("Manifest validation failed: name: is required; ")
@@ -186,8 +186,8 @@ def test_inference_says_nothing_where_there_is_nothing_to_go_by() -> None:
 
 @pytest.mark.row("002-1")
 def test_a_manifest_is_read_from_json_or_markdown_with_what_stands_in() -> None:
-    told = read_anthropic_manifest(json.dumps({"id": "x", "keywords": ["k"] * 30, "own": 1}).encode())
-    assert told == {"skill_id": "x", "version": "latest", "name": "x", "trigger_keywords": ["k"] * 20, "own": 1}
+    reported = read_anthropic_manifest(json.dumps({"id": "x", "keywords": ["k"] * 30, "own": 1}).encode())
+    assert reported == {"skill_id": "x", "version": "latest", "name": "x", "trigger_keywords": ["k"] * 20, "own": 1}
     assert read_anthropic_manifest(b"---\nname: notes\nversion: 1.10\n---\n")["skill_id"] == "notes"
     for wrong in (b"{}", b"[1]", b"{", b"no front matter"):
         with pytest.raises(InvalidManifest):

@@ -545,7 +545,7 @@ def test_a_broken_metadata_file_is_named_with_its_line_and_nothing_is_touched(wr
     assert sorted(path.name for path in folder.iterdir()) == ["METADATA.yml", "SKILL.md"]
 
 
-def test_an_entry_that_is_declared_and_missing_is_kept_and_told(write: Write) -> None:
+def test_an_entry_that_is_declared_and_missing_is_kept_and_reported(write: Write) -> None:
     folder = write(
         "---\nname: gone\ndescription: Gone. Use when testing.\nresources: {entry: scripts/run.py}\n---\nx\n", "gone"
     )

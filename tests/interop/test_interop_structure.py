@@ -21,9 +21,9 @@ MANIFEST = {"skill_id": "whole", "name": "Whole", "version": "1.0.0"}
 @pytest.mark.row("002-13", "002-14", "D-8")
 def test_a_package_without_a_manifest_is_valid_with_a_warning(tmp_path: Path, make_skill: Any) -> None:
     folder = make_skill(tmp_path, "whole", front_matter=WHOLE, files={"scripts/tool.py": "1", "references/a.md": "a"})
-    told = validate_package_structure(folder).to_dict()
+    reported = validate_package_structure(folder).to_dict()
     size = (folder / "SKILL.md").stat().st_size + 2
-    assert told == {
+    assert reported == {
         "valid": True,
         "errors": [],
         "warnings": ["Missing recommended file: manifest.json", "No entry file found in scripts/ directory"],

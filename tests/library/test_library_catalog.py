@@ -1,4 +1,4 @@
-"""The catalog as a program uses it: told, searched and run in one object."""
+"""The catalog as a program uses it: listed, searched and run in one object."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def test_named_and_pinned_skills_come_before_others(skills_root: Path, make_skil
         make_skill(skills_root, f"filler-{number:03}")
     catalog = Catalog.discover(roots=[skills_root])
     index = catalog.prompt(200, named=["filler-098"], pinned=["filler-099"])
-    told = {*index.kept, *index.shortened}
-    assert {"config:filler-098", "config:filler-099"} <= told
+    reported = {*index.kept, *index.shortened}
+    assert {"config:filler-098", "config:filler-099"} <= reported
 
 
 def test_no_skills_make_no_text(skills_root: Path) -> None:

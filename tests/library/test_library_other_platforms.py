@@ -35,12 +35,12 @@ def test_finding_checking_and_describing_need_nothing_that_only_linux_has(tmp_pa
     assert played.returncode == 0, played.stderr
     answer = json.loads(played.stdout.splitlines()[-1])
     assert [(code, err) for code, _, err in answer["answers"][:7] if code or "error" in err] == []
-    listed, cached, prompt, found, shown, read, permitted, told, _ = (out for _, out, _ in answer["answers"])
+    listed, cached, prompt, found, shown, read, permitted, reported, _ = (out for _, out, _ in answer["answers"])
     assert "text-statistics" in listed
     assert cached == listed
     assert all("text-statistics" in text for text in (prompt, found, shown))
     assert "words" in read
     assert permitted.startswith("allow")
     assert {"skill", "read_skill_file"} <= set(answer["tools"])
-    assert "run skills on Linux" in told
+    assert "run skills on Linux" in reported
     assert answer["sandbox"] == []

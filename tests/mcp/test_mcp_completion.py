@@ -48,13 +48,13 @@ def test_a_skill_nobody_may_use_is_not_completed(server: Make) -> None:
 async def test_an_older_client_hears_of_the_addresses_it_watches_and_no_others(
     forked: Command, shop: Path, make_skill: Any
 ) -> None:
-    heard: list[str] = []
+    received: list[str] = []
     last = anyio.Event()
 
     async def listen(message: Any) -> None:
         if isinstance(message, types.ResourceUpdatedNotification):
-            heard.append(str(message.params.uri))
-            if heard[-1] == "skill://fresh/SKILL.md":
+            received.append(str(message.params.uri))
+            if received[-1] == "skill://fresh/SKILL.md":
                 last.set()
 
     async with Client(forked(), mode="legacy", message_handler=listen) as client:
@@ -71,27 +71,27 @@ async def test_an_older_client_hears_of_the_addresses_it_watches_and_no_others(
             await last.wait()
         with pytest.raises(MCPError):
             await client.session.send_request(_watch(f"skill://{'a' * 3000}"), types.EmptyResult)
-    assert set(heard) == {"skill://pdf/forms.md", "skill://fresh/SKILL.md"}
+    assert set(received) == {"skill://pdf/forms.md", "skill://fresh/SKILL.md"}
 
 
 async def test_messages_go_to_who_asked_for_their_level(forked: Command) -> None:
-    heard: list[tuple[str, Any]] = []
+    received: list[tuple[str, Any]] = []
 
     async def log(message: types.LoggingMessageNotificationParams) -> None:
-        heard.append((message.level, message.data))
+        received.append((message.level, message.data))
 
     async with Client(forked("--no-watch"), mode="legacy", logging_callback=log) as client:
         assert client.server_capabilities.logging is not None
         await client.call_tool("skill", {"skill": "nothing"})
         await client.session.send_request(_set_level("error"), types.EmptyResult)
         await client.call_tool("skill", {"skill": "nothing"})
-        assert heard == []
+        assert received == []
         await client.session.send_request(_set_level("info"), types.EmptyResult)
         await client.call_tool("skill", {"skill": "nothing"})
         with anyio.fail_after(20):
-            while not heard:
+            while not received:
                 await anyio.sleep(0.01)
-    assert heard == [("warning", {"tool": "skill", "code": "skill_not_found"})]
+    assert received == [("warning", {"tool": "skill", "code": "skill_not_found"})]
 
 
 def _set_level(level: types.LoggingLevel) -> types.SetLevelRequest:

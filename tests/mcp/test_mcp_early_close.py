@@ -41,8 +41,8 @@ def piped(parameters: StdioServerParameters, written: str) -> dict[Any, Any]:
         [parameters.command, *parameters.args], input=written, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    answers = [message for message in told if "method" not in message]
+    reported = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [message for message in reported if "method" not in message]
     found = {message["id"]: message for message in answers}
     assert len(found) == len(answers)
     return found

@@ -35,22 +35,22 @@ async def test_a_listening_client_is_told_when_a_skill_comes(forked: Command, sh
 
 
 async def test_an_older_client_is_notified(forked: Command, shop: Path, make_skill: Any) -> None:
-    heard: list[str] = []
-    told = anyio.Event()
+    received: list[str] = []
+    reported = anyio.Event()
 
     async def listen(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification | types.ResourceListChangedNotification):
-            heard.append(message.method)
-            if len(heard) == 2:
-                told.set()
+            received.append(message.method)
+            if len(received) == 2:
+                reported.set()
 
     async with Client(forked(), mode="legacy", message_handler=listen) as client:
         assert "fresh" not in await names(client)
         make_skill(shop, "fresh")
         with anyio.fail_after(20):
-            await told.wait()
+            await reported.wait()
         assert "fresh" in await names(client)
-    assert set(heard) == {"notifications/tools/list_changed", "notifications/resources/list_changed"}
+    assert set(received) == {"notifications/tools/list_changed", "notifications/resources/list_changed"}
 
 
 async def test_a_refresh_asked_for_by_a_tool_is_announced_too(forked: Command, shop: Path, make_skill: Any) -> None:

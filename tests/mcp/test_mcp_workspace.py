@@ -53,11 +53,15 @@ async def test_a_client_is_told_what_the_tools_may_do(server: Make, desk: Path) 
         assert set(WORKSPACE_TOOL_NAMES) <= set(tools)
         assert tools["bash"].input_schema["properties"]["timeout"]["type"] == "integer"
         assert tools["code_run"].input_schema["required"] == ["language", "code"]
-        told = {name: tools[name].annotations for name in WORKSPACE_TOOL_NAMES}
-        assert [name for name in WORKSPACE_TOOL_NAMES if told[name].read_only_hint] == ["file_read", "file_list", "file_search"]
-        changing = [name for name in WORKSPACE_TOOL_NAMES if told[name].destructive_hint]
+        reported = {name: tools[name].annotations for name in WORKSPACE_TOOL_NAMES}
+        assert [name for name in WORKSPACE_TOOL_NAMES if reported[name].read_only_hint] == [
+            "file_read",
+            "file_list",
+            "file_search",
+        ]
+        changing = [name for name in WORKSPACE_TOOL_NAMES if reported[name].destructive_hint]
         assert changing == ["bash", "code_run", "file_write", "file_edit"]
-        assert not any(one.open_world_hint for one in told.values()), "there is no network"
+        assert not any(one.open_world_hint for one in reported.values()), "there is no network"
     reaching = options_from_settings({"network-allowlist": ["api.example.com"]})
     async with Workspace(desk, options=reaching) as workspace, Client(server(workspace=workspace)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -66,12 +70,12 @@ async def test_a_client_is_told_what_the_tools_may_do(server: Make, desk: Path) 
 
 @MODES
 async def test_what_a_command_writes_is_reported_while_it_runs(mode: str, server: Make, desk: Path) -> None:
-    heard: list[tuple[float, str]] = []
+    received: list[tuple[float, str]] = []
     gone_on = anyio.Event()
 
     async def progress(done: float, _total: float | None, message: str | None) -> None:
-        heard.append((done, message or ""))
-        if "first" in "".join(text for _, text in heard):
+        received.append((done, message or ""))
+        if "first" in "".join(text for _, text in received):
             (desk / "go").touch()
             gone_on.set()
 
@@ -79,8 +83,8 @@ async def test_what_a_command_writes_is_reported_while_it_runs(mode: str, server
         command = "echo first; until [ -e go ]; do sleep 0.02; done; echo second; exit 3"
         result = await client.call_tool("bash", {"command": command}, progress_callback=progress)
         assert gone_on.is_set(), "the client heard of the first line before the command ended"
-        assert "".join(text for _, text in heard) == "first\nsecond\n"
-        assert [done for done, _ in heard] == sorted({done for done, _ in heard})
+        assert "".join(text for _, text in received) == "first\nsecond\n"
+        assert [done for done, _ in received] == sorted({done for done, _ in received})
         assert result.is_error
         assert result.structured_content is not None
         assert (result.structured_content["code"], result.structured_content["exit_code"]) == ("command_failed", 3)

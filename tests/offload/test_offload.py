@@ -320,9 +320,9 @@ def _program(tmp_path: Path, end: str) -> subprocess.Popen[str]:
 
 def test_a_script_is_not_run_again_by_its_helper_and_leaves_none_behind(tmp_path: Path) -> None:
     program = _program(tmp_path, "")
-    told, errors = program.communicate(timeout=120)
+    reported, errors = program.communicate(timeout=120)
     assert (program.returncode, errors) == (0, "")
-    started, pid = told.split()
+    started, pid = reported.split()
     assert started == "started"
     assert gone(int(pid))
 
@@ -331,11 +331,11 @@ def test_a_script_is_not_run_again_by_its_helper_and_leaves_none_behind(tmp_path
 def test_a_helper_dies_with_its_parent_at_work_or_not(tmp_path: Path, work: str) -> None:
     program = _program(tmp_path, f"print('now', flush=True)\n{work}\n")
     assert program.stdout is not None
-    told = [program.stdout.readline().strip() for _ in range(3)]
-    assert told[2] == "now"
+    reported = [program.stdout.readline().strip() for _ in range(3)]
+    assert reported[2] == "now"
     program.kill()
     program.communicate()
-    assert soon(lambda: gone(int(told[1])))
+    assert soon(lambda: gone(int(reported[1])))
 
 
 def test_a_forked_child_has_helpers_of_its_own(tmp_path: Path) -> None:
@@ -346,9 +346,9 @@ def test_a_forked_child_has_helpers_of_its_own(tmp_path: Path) -> None:
         "print(run_in_helper(os.getppid, subject='x', limits=limits) == os.getpid(), flush=True)\n"
         "if child:\n    os.waitpid(child, 0)\n",
     )
-    told, errors = program.communicate(timeout=120)
+    reported, errors = program.communicate(timeout=120)
     assert (program.returncode, errors) == (0, "")
-    assert told.split()[2:] == ["True", "True"]
+    assert reported.split()[2:] == ["True", "True"]
 
 
 def test_a_helper_that_cannot_be_started_is_an_error_with_a_way_out(

@@ -239,7 +239,7 @@ def test_two_names_for_one_place_are_refused(refused, archive: str, first: str, 
 
 
 @pytest.mark.abuse("F20")
-def test_hidden_files_are_kept_told_and_do_nothing(tmp_path: Path, staging: Path) -> None:
+def test_hidden_files_are_kept_reported_and_do_nothing(tmp_path: Path, staging: Path) -> None:
     names = (".claude/settings.json", ".git/hooks/post-checkout", ".mcp.json", "SKILL.md", "a/.env")
     (tmp_path / "a.zip").write_bytes(zip_of(*((name, b"{}") for name in names)))
     assert extract(tmp_path / "a.zip", staging).flagged == (*names[:3], names[4])

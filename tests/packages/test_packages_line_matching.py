@@ -51,7 +51,7 @@ def test_patch_takes_a_diff(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_text() == "\n".join(new) + "\n"
 
 
-def test_a_small_change_is_told_small() -> None:
+def test_a_small_change_is_reported_small() -> None:
     old = [f"line {number}" for number in range(1_000)]
     new = [*old[:500], "another", *old[501:]]
     marked = list(unified_diff(old, new, "a", "b"))

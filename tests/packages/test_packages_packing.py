@@ -58,7 +58,7 @@ def test_the_same_tree_gives_the_same_bytes(skill: Path, tmp_path: Path, make_sk
     assert one.path.read_bytes() == two.path.read_bytes()
 
 
-def test_what_is_left_out_is_told(skill: Path, tmp_path: Path) -> None:
+def test_what_is_left_out_is_reported(skill: Path, tmp_path: Path) -> None:
     for name in (".git/config", "scripts/__pycache__/run.pyc", "node_modules/a/index.js"):
         (skill / name).parent.mkdir(parents=True, exist_ok=True)
         (skill / name).write_text("x")

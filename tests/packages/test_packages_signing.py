@@ -136,7 +136,7 @@ def test_a_link_in_place_of_the_signature_is_refused(folder: Path, key: SigningK
         verify_tree(folder)
 
 
-def test_a_signature_of_a_later_form_is_told(folder: Path) -> None:
+def test_a_signature_of_a_later_form_is_reported(folder: Path) -> None:
     (folder / SIGNATURE_FILE).write_text('{"version": 2}')
     with pytest.raises(SignatureInvalid, match="not known"):
         verify_tree(folder)

@@ -1,4 +1,4 @@
-"""What is different between two folders, told within bounds."""
+"""What is different between two folders, reported within bounds."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_what_cannot_be_shown_says_why(both: tuple[Path, Path], data: bytes, rea
 def test_many_changes_are_bounded(both: tuple[Path, Path]) -> None:
     for number in range(40):
         (both[1] / f"{number}.txt").write_text("some line of text\n" * 2000)
-    told = compare_trees(*both)
-    assert len(told.files) == 40
-    assert sum(len(file.lines) for file in told.files) <= 512 * 1024
-    assert told.files[-1].unshown == "there are more lines; read the files themselves"
+    reported = compare_trees(*both)
+    assert len(reported.files) == 40
+    assert sum(len(file.lines) for file in reported.files) <= 512 * 1024
+    assert reported.files[-1].unshown == "there are more lines; read the files themselves"
 
 
 def test_a_large_change_is_compared_in_a_helper_and_the_same(both: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,17 +66,17 @@ def test_a_comparison_that_takes_too_long_says_so_of_each_file(
         (folder / "a.txt").write_text(ending * 30_000)
         (folder / "same.txt").write_text("x")
     monkeypatch.setattr("skillyard.packages.tree_diff._SECONDS", 0.0)
-    told = compare_trees(*both)
-    assert told.unchanged == 1
-    assert [(file.path, file.change, file.lines) for file in told.files] == [("a.txt", "changed", "")]
-    assert "took too long" in (told.files[0].unshown or "")
+    reported = compare_trees(*both)
+    assert reported.unchanged == 1
+    assert [(file.path, file.change, file.lines) for file in reported.files] == [("a.txt", "changed", "")]
+    assert "took too long" in (reported.files[0].unshown or "")
 
 
 _FILES = st.dictionaries(st.sampled_from("abcdef"), st.binary(max_size=6))
 
 
 @given(old=_FILES, new=_FILES)
-def test_every_file_is_the_same_or_told(
+def test_every_file_is_the_same_or_reported(
     tmp_path_factory: pytest.TempPathFactory, old: dict[str, bytes], new: dict[str, bytes]
 ) -> None:
     root = tmp_path_factory.mktemp("trees")
@@ -84,6 +84,8 @@ def test_every_file_is_the_same_or_told(
         (root / name).mkdir()
         for path, data in files.items():
             (root / name / path).write_bytes(data)
-    told = compare_trees(root / "old", root / "new")
-    assert told.unchanged == sum(new.get(path) == data for path, data in old.items())
-    assert {file.path for file in told.files} == {path for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
+    reported = compare_trees(root / "old", root / "new")
+    assert reported.unchanged == sum(new.get(path) == data for path, data in old.items())
+    assert {file.path for file in reported.files} == {
+        path for path in old.keys() | new.keys() if old.get(path) != new.get(path)
+    }

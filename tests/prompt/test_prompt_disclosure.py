@@ -1,4 +1,4 @@
-"""How much of a skill is told: by how surely it fits, unless someone prefers otherwise (section 2.2)."""
+"""How much of a skill is shown: by how surely it fits, unless someone prefers otherwise (section 2.2)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_folder_called_current_becomes_a_version(any_registry: Registry, write
     assert any_registry.install(str(write(body="newer")), accept_source=True).results[0].status == "updated"
 
 
-def test_an_uninstalled_skill_stays_uninstalled_and_a_broken_folder_is_told(any_registry: Registry, write: Any) -> None:
+def test_an_uninstalled_skill_stays_uninstalled_and_a_broken_folder_is_reported(any_registry: Registry, write: Any) -> None:
     any_registry.install(str(write()))
     any_registry.uninstall("tidy")
     (any_registry.root / "broken" / "20260101-000000").mkdir(parents=True)

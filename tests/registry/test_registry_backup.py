@@ -296,7 +296,7 @@ def test_a_killed_restore_is_repeated_and_loses_nothing(
         assert not (place.home / ".restore").exists()
 
 
-def test_a_version_that_is_gone_is_told_and_marked(place: BackupHome, install: Callable[..., None], tmp_path: Path) -> None:
+def test_a_version_that_is_gone_is_reported_and_marked(place: BackupHome, install: Callable[..., None], tmp_path: Path) -> None:
     install(place, "pdf")
     install(place, "pdf", "Another one.")
     first = place.versions.names("pdf")[0]

@@ -44,7 +44,7 @@ def _script(packages: str) -> str:
     ],
 )
 @pytest.mark.abuse("F19")
-def test_each_widening_is_told_and_refused_without_consent(
+def test_each_widening_is_reported_and_refused_without_consent(
     header: str, files: dict[str, str], sentence: str, registry: Registry, write: Any
 ) -> None:
     folder = write()
@@ -73,7 +73,7 @@ def test_each_widening_is_told_and_refused_without_consent(
         ("https://example.com/x.zip", "https://example.com:8443/x.zip", False),
     ],
 )
-def test_who_publishes_is_told_by_the_host_and_on_shared_sites_by_the_owner(one: str, other: str, same: bool) -> None:
+def test_who_publishes_is_reported_by_the_host_and_on_shared_sites_by_the_owner(one: str, other: str, same: bool) -> None:
     assert (publisher_of_address(one) == publisher_of_address(other)) is same
 
 

@@ -296,12 +296,12 @@ def test_a_server_that_lies_about_a_dependency_leaves_nothing_installed(write: W
     publisher.install(str(write("report", header=_header("tables@^2"))), dependencies=False)
     copy_mirror(RegistryMirror(publisher, str(tmp_path / "publisher")), target)
     index = tmp_path / "mirror/skillyard-mirror.json"
-    told, digest = index.read_text(), publisher.installed.current("tables").digest
+    reported, digest = index.read_text(), publisher.installed.current("tables").digest
     mine = Registry(str(tmp_path / "data"))
     source = Source("mirror", str(tmp_path / "mirror"), names=("report",))
     lies = (
-        (told.replace('"1.5.0"', '"2.5.0"'), "as version 2.5.0, and its SKILL.md says 1.5.0"),
-        (told.replace('"1.5.0"', '"2.5.0"').replace(digest, "sha256:" + "0" * 64), "is not what the mirror lists"),
+        (reported.replace('"1.5.0"', '"2.5.0"'), "as version 2.5.0, and its SKILL.md says 1.5.0"),
+        (reported.replace('"1.5.0"', '"2.5.0"').replace(digest, "sha256:" + "0" * 64), "is not what the mirror lists"),
     )
     for lie, why in lies:
         index.write_text(lie)

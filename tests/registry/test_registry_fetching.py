@@ -141,7 +141,7 @@ def test_a_repository_that_fills_the_disk_is_stopped(repository: Path, tmp_path:
         GitFetcher(local=True).fetch(Source("git", str(repository)), tmp_path)
 
 
-def test_a_missing_branch_or_folder_is_told(repository: Path, tmp_path: Path) -> None:
+def test_a_missing_branch_or_folder_is_reported(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match="git refused"):
         GitFetcher(local=True).fetch(Source("git", str(repository), ref="nope"), tmp_path)
     with pytest.raises(InvalidSource, match="no folder 'nope'"):
@@ -238,7 +238,7 @@ def test_a_file_is_downloaded_and_redirects_are_followed(site: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/circle"])
-def test_an_address_that_gives_nothing_is_told(site: str, path: str) -> None:
+def test_an_address_that_gives_nothing_is_reported(site: str, path: str) -> None:
     with pytest.raises(InvalidSource):
         download(site + path, limit=10_000, allow_private=True)
 

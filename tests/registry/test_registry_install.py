@@ -181,7 +181,7 @@ def test_content_that_is_installed_already_is_left_alone(any_registry: Registry,
 
 
 @pytest.mark.row("002-16")
-def test_the_log_has_every_step_with_its_time_and_is_told_while_it_goes_on(any_registry: Registry, write: Any) -> None:
+def test_the_log_has_every_step_with_its_time_and_is_reported_while_it_goes_on(any_registry: Registry, write: Any) -> None:
     seen: list[ProgressEvent] = []
     any_registry.install(str(write()), progress=seen.append)
     steps = ["download", "checksum", "validate_structure", "consent", "save_db", "activate"]

@@ -89,8 +89,8 @@ def test_what_it_tells_to_fetch_is_kept_and_read_by_its_address(keeping: Registr
     catalog = _catalog(data)
     skill = catalog.get("tidy")
     assert skill.read_file("https://acme.dev/setup.sh").text == "echo hello\n"
-    told = model_text(catalog, skill)
-    assert "read with read_skill_file" in told and "- https://acme.dev/rules.md" in told
+    reported = model_text(catalog, skill)
+    assert "read with read_skill_file" in reported and "- https://acme.dev/rules.md" in reported
     assert [(link.address, bool(link.sha256)) for link in read_skill_detail(catalog, skill).links] == [
         ("https://acme.dev/rules.md", True),
         ("https://acme.dev/setup.sh", True),
@@ -137,7 +137,7 @@ def test_a_rollback_brings_back_what_was_kept_then(keeping: Registry, data: Path
     assert agreed.status == "kept", "what was rolled back from needs --force too"
 
 
-def test_what_does_not_answer_stays_what_it_was_and_is_told(keeping: Registry, pages: dict[str, bytes], write: Any) -> None:
+def test_what_does_not_answer_stays_what_it_was_and_is_reported(keeping: Registry, pages: dict[str, bytes], write: Any) -> None:
     folder = write(body=BODY)
     keeping.install(str(folder))
     del pages["/setup.sh"]

@@ -285,7 +285,7 @@ def test_what_was_changed_by_hand_is_not_carried(registry: Registry, place: Regi
         '{"format": "skillyard mirror 1", "skills": ' + "[" * 100_000,
     ],
 )  # fmt: skip
-def test_what_is_no_mirror_is_told(text: str, tmp_path: Path, other: Registry) -> None:
+def test_what_is_no_mirror_is_reported(text: str, tmp_path: Path, other: Registry) -> None:
     (tmp_path / INDEX_FILE).write_text(text)
     with pytest.raises(InvalidSource):
         open_mirror(str(tmp_path)).index()
@@ -293,7 +293,7 @@ def test_what_is_no_mirror_is_told(text: str, tmp_path: Path, other: Registry) -
         copy_mirror(open_mirror(str(tmp_path)), open_mirror_target(str(tmp_path / "new")))
 
 
-def test_a_place_that_cannot_be_a_mirror_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_a_mirror_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match="has no"):
         open_mirror(str(tmp_path / "nowhere")).index()
     with pytest.raises(InvalidConfiguration):

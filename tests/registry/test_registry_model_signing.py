@@ -254,7 +254,7 @@ def test_the_most_exact_source_counts(registry: Registry, key: ModelSigningKey, 
     assert registry.install(str(write("sweep"))).results[0].signer is None
 
 
-def test_keys_and_certificates_that_are_none_are_told(tmp_path: Path) -> None:
+def test_keys_and_certificates_that_are_none_are_reported(tmp_path: Path) -> None:
     (tmp_path / "text.pem").write_text("no key")
     SigningKey.new().write(tmp_path / "ed25519.pem")
     for read in (PinnedKey.read, ModelSigningKey.read):

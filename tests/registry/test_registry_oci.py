@@ -329,11 +329,11 @@ def test_logins_come_from_the_variable_and_from_docker_and_podman(
     assert push(target, write()).same
 
 
-def test_a_login_without_a_host_is_told_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_without_a_host_is_reported_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLYARD_OCI_AUTH", "me:secret-word")
-    with pytest.raises(InvalidConfiguration) as told:
+    with pytest.raises(InvalidConfiguration) as reported:
         find_credentials("ghcr.io")
-    assert "secret-word" not in str(told.value)
+    assert "secret-word" not in str(reported.value)
 
 
 def test_no_login_goes_over_the_network_without_encryption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ def test_a_registry_on_this_machine_needs_private_hosts(host: str, data: Path) -
     registry.close()
 
 
-def test_what_is_not_there_is_told(host: str, repository: str, mine: Registry, write: Write) -> None:
+def test_what_is_not_there_is_reported(host: str, repository: str, mine: Registry, write: Write) -> None:
     with pytest.raises(InvalidSource, match="has no latest"):
         mine.install(repository)
     push(f"{repository}:1", write())

@@ -42,14 +42,18 @@ class _Registry:
     """Answers what it is told: a path to a status, headers and a body (or `ENDLESS`); remembers what it was asked."""
 
     def __init__(self) -> None:
-        told = self
+        reported = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                told.asked.append((self.path.partition("?")[0], self.headers.get("Authorization")))
-                status, headers, body = told.answers.get(self.path.partition("?")[0], (404, {}, b""))
-                if told.token and self.path.startswith("/v2/") and self.headers.get("Authorization") != f"Bearer {told.token}":
-                    status, headers, body = 401, {"WWW-Authenticate": f'Bearer realm="{told.realm}",service="s"'}, b""
+                reported.asked.append((self.path.partition("?")[0], self.headers.get("Authorization")))
+                status, headers, body = reported.answers.get(self.path.partition("?")[0], (404, {}, b""))
+                if (
+                    reported.token
+                    and self.path.startswith("/v2/")
+                    and self.headers.get("Authorization") != f"Bearer {reported.token}"
+                ):
+                    status, headers, body = 401, {"WWW-Authenticate": f'Bearer realm="{reported.realm}",service="s"'}, b""
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
@@ -59,7 +63,7 @@ class _Registry:
                         self.wfile.write(b"x" * 65536)
                     self.wfile.write(body)
                 except OSError:
-                    told.hung_up = True
+                    reported.hung_up = True
 
             def log_message(self, *_: object) -> None:
                 return
@@ -294,7 +298,7 @@ def test_a_token_service_is_that_of_the_registry(realm: str, registry: str, rela
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"token": 1}', b'{"token": "a\\nb"}', b"no", ENDLESS])
-def test_a_token_service_without_a_token_is_told(there: _Registry, tmp_path: Path, body: Any) -> None:
+def test_a_token_service_without_a_token_is_reported(there: _Registry, tmp_path: Path, body: Any) -> None:
     there.token, there.realm = "abc", f"http://{there.host}/token"
     there.answers["/token"] = (200, {}, body)
     refused(there, tmp_path, SkillyardError)

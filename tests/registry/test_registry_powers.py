@@ -77,7 +77,7 @@ def test_lists_of_hosts_that_permit_the_same_are_the_same(entries: list[str], fo
 
 
 @given(SOME, st.sampled_from(["scripts", "packages", "hidden", "servers", "secrets", "skills", "events", "fetches", "needs"]))
-def test_whatever_is_added_is_told(powers: Powers, name: str) -> None:
+def test_whatever_is_added_is_reported(powers: Powers, name: str) -> None:
     wider = powers | Powers(**{name: ("new",)})
     assert any(sentence.endswith(" new") for sentence in wider.added_since(powers))
     assert not wider <= powers
@@ -119,7 +119,7 @@ def test_what_may_be_executed_is_a_power_and_data_is_none(write: Any) -> None:
 
 
 @pytest.mark.abuse("F24")
-def test_a_declared_entry_outside_scripts_is_told_at_the_first_install(registry: Registry, write: Any) -> None:
+def test_a_declared_entry_outside_scripts_is_reported_at_the_first_install(registry: Registry, write: Any) -> None:
     folder = write(header="resources:\n  entry: references/x.py\n", files={"references/x.py": BLOCK})
     (result,) = registry.install(str(folder)).results
     assert result.powers is not None

@@ -189,7 +189,7 @@ def test_the_address_of_one_version_is_a_source_too(versioned: str, open_registr
     assert result.origin["version"] == "1.1.0"
 
 
-def test_a_version_that_a_site_does_not_have_is_told_with_those_it_has(
+def test_a_version_that_a_site_does_not_have_is_reported_with_those_it_has(
     versioned: str, site: str, open_registry: Registry, publish: Publish
 ) -> None:
     publish("/.well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": []})
@@ -270,7 +270,7 @@ def test_an_index_cannot_call_a_skill_by_the_name_of_another(publish: Publish, o
         open_registry.install(address)
 
 
-def test_a_skill_that_is_not_in_the_index_is_told_with_those_that_are(site: str, open_registry: Registry) -> None:
+def test_a_skill_that_is_not_in_the_index_is_reported_with_those_that_are(site: str, open_registry: Registry) -> None:
     with pytest.raises(NoSkillInside) as refused:
         open_registry.install(site, skills=["three"])
     assert refused.value.details["candidates"] == ["one", "two"]
@@ -412,7 +412,7 @@ def test_private_addresses_are_the_users_to_allow(site: str, tmp_path: Path, hom
     assert len(allowed.install(site).results) == 2
 
 
-def test_a_token_in_an_address_is_used_and_nowhere_kept_or_told(
+def test_a_token_in_an_address_is_used_and_nowhere_kept_or_reported(
     publish: Publish, open_registry: Registry, data: Path, write: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     query = "?raw=1&access_token=hush-hush&id=7"
@@ -431,11 +431,11 @@ def test_a_token_in_an_address_is_used_and_nowhere_kept_or_told(
         assert "hush" not in refused.value.message + (refused.value.hint or "")
     kept = [path.read_bytes() for path in [*data.rglob("*"), *tmp_path.joinpath("project").iterdir()] if path.is_file()]
     assert not any(b"hush" in content for content in kept)
-    told = json.dumps(
+    reported = json.dumps(
         [log.to_dict() for log in open_registry.installed.history()]
         + [one.to_dict() for one in open_registry.installed.versions("tidy")]
     )
-    assert "hush" not in told + "".join(capfd.readouterr())
+    assert "hush" not in reported + "".join(capfd.readouterr())
 
 
 def _entry(name: str, url: str, **more: object) -> dict[str, object]:

@@ -55,7 +55,7 @@ def test_nonsense_requires_nothing(header: str) -> None:
     assert _read(header) == Requirements()
 
 
-def test_everything_that_is_missing_is_told_with_its_way_out() -> None:
+def test_everything_that_is_missing_is_reported_with_its_way_out() -> None:
     around = RequirementContext({"pdf": "1.4.0"}, frozenset({"tickets"}), {"PATH": "/usr/bin:/bin", "HAVE": "1", "EMPTY": ""})
     assert (
         unmet_requirements(Requirements(bins=("sh",), env=("HAVE",), mcp_servers=("tickets",), skills=("pdf@^1.2",)), around)

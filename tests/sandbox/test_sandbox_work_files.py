@@ -151,9 +151,9 @@ async def test_files_that_programs_act_on_by_themselves_are_held_back_and_named(
     result = await work(source + "    open(name, 'w').write('x')\n")
     assert result.status == "ok", result.stderr
     assert result.files == ("plain.txt",)
-    told = [warning for warning in result.warnings if warning.startswith("file_held_back: ")]
-    assert len(told) == len(names)
-    assert all("\u202e" not in warning and "\n" not in warning for warning in told)
+    reported = [warning for warning in result.warnings if warning.startswith("file_held_back: ")]
+    assert len(reported) == len(names)
+    assert all("\u202e" not in warning and "\n" not in warning for warning in reported)
     assert (desk / ".git/config").read_text() == "[core]\n"
     assert sorted(str(path.relative_to(desk)) for path in desk.rglob("*") if path.is_file()) == [
         ".git/config", "form.txt", "in/same.txt", "plain.txt",

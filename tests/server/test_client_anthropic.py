@@ -144,7 +144,7 @@ def test_more_power_is_refused_and_agreed_to(skills: Any, write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "status", "told"),
+    ("files", "status", "reported"),
     [
         ([("tidy/notes.md", b"x")], 422, "no skill in it"),
         ([("tidy/SKILL.md", b"no front matter")], 422, "SKILL.md"),
@@ -156,14 +156,14 @@ def test_more_power_is_refused_and_agreed_to(skills: Any, write: Write) -> None:
     ],
 )
 def test_what_is_no_skill_is_refused_in_the_form_of_the_api_and_leaves_nothing(
-    skills: Any, home: Path, files: list[tuple[str, bytes]], status: int, told: str
+    skills: Any, home: Path, files: list[tuple[str, bytes]], status: int, reported: str
 ) -> None:
     with pytest.raises(anthropic.APIStatusError) as refused:
         skills.create(files=files)
     body = refused.value.body
     assert isinstance(body, dict)
     assert (refused.value.status_code, body["error"]["type"]) == (status, "invalid_request_error")
-    assert told in body["error"]["message"]
+    assert reported in body["error"]["message"]
     assert list(skills.list()) == []
     installed = home / "data/skills"
     assert not installed.exists() or not [path for path in installed.rglob("*") if path.name == "SKILL.md"]

@@ -100,10 +100,10 @@ def test_a_search_ranks_filters_and_pages(registry: TestClient) -> None:
 
 def test_facets_count_what_a_search_would_find(registry: TestClient) -> None:
     asked: dict[str, Any] = {"resultType": {"facets": [{"field": "type"}, {"field": "publisher", "limit": 1}]}}
-    told = registry.post("/ard/explore", json=asked).json()
-    assert told["resultType"] == "facets"
-    assert told["facets"]["type"]["buckets"][0] == {"value": ZIP, "count": 2}
-    assert told["facets"]["publisher"] == {"buckets": [{"value": "agent.localhost", "count": 4}], "otherCount": 0}
+    reported = registry.post("/ard/explore", json=asked).json()
+    assert reported["resultType"] == "facets"
+    assert reported["facets"]["type"]["buckets"][0] == {"value": ZIP, "count": 2}
+    assert reported["facets"]["publisher"] == {"buckets": [{"value": "agent.localhost", "count": 4}], "otherCount": 0}
     few = {"query": {"text": "weather"}, "resultType": {"facets": [{"field": "type", "limit": 1}]}}
     facet = registry.post("/ard/explore", json=few).json()["facets"]["type"]
     assert (len(facet["buckets"]), facet["otherCount"]) == (1, len(_search(registry, "weather")["results"]) - 1)

@@ -444,9 +444,9 @@ def _worker(agent: Driven, steps: tuple[tuple[str, dict[str, Any], str], ...]) -
         programs = "run_typescript" in seen.tools
         found = ours or next((m[0] for _, text in seen.results if (m := re.search(r"mcp_\w*[_.]run_skill", text))), None)
         if steps is STEPS and at == len(STEPS) - 1:  # it has been told what a person does
-            told = re.search(r"`skillyard (approvals approve [^`]*)`", _answers(agent, seen)[-1])
-            assert told is not None
-            agent.skillyard(*told[1].split())
+            reported = re.search(r"`skillyard (approvals approve [^`]*)`", _answers(agent, seen)[-1])
+            assert reported is not None
+            agent.skillyard(*reported[1].split())
         if found and at < len(steps):
             tool, arguments = steps[at][0], steps[at][1] | (_RISK if agent.name == "openhands" else {})
             tool = found.removesuffix("run_skill") + tool

@@ -49,9 +49,9 @@ def test_it_adds_every_skill_of_the_server(program: Program, address: str, pack:
 def test_what_it_finds_is_what_it_adds(program: Program, address: str, pack: Pack, installed: Path) -> None:
     _install(address, pack("tidy"))
     _install(address, pack("other"))
-    told = program("skills", "find", "tidy", SKILLS_API_URL=address)
+    reported = program("skills", "find", "tidy", SKILLS_API_URL=address)
     source = f"{address}/@tidy"
-    assert source in told
+    assert source in reported
     program("skills", "add", source, "--yes", "--agent", "claude-code", "--copy")
     assert {folder.name for folder in installed.iterdir()} == {"tidy"}
 

@@ -109,9 +109,9 @@ def test_skills_go_into_the_folders_of_coding_agents_for_who_sits_at_the_machine
     url, asked = "/api/v1/coding-agents", {"skill": "project:greet", "agent": "claude", "linked": True}
 
     def claude() -> list[dict[str, Any]]:
-        told = local.get(url).json()["data"]
-        assert told["here"] is True
-        (one,) = [agent for agent in told["agents"] if agent["name"] == "claude"]
+        reported = local.get(url).json()["data"]
+        assert reported["here"] is True
+        (one,) = [agent for agent in reported["agents"] if agent["name"] == "claude"]
         return list(one["skills"])
 
     assert claude() == []

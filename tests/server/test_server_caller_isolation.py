@@ -73,8 +73,8 @@ def test_a_caller_counts_once_a_day_for_a_skill(keyed: Any, pack: Callable[..., 
     assert admin.post(f"{DEFINITIONS}/upload-create", files={"file": ("tidy.zip", pack())}).status_code == 201
     for _ in range(3):
         for caller in (admin, other):
-            told = caller.post("/api/cli/telemetry/install", json={"event": "install", "slug": "tidy"})
-            assert told.json() == {"ok": True}
+            reported = caller.post("/api/cli/telemetry/install", json={"event": "install", "slug": "tidy"})
+            assert reported.json() == {"ok": True}
         assert other.get("/api/v1/download?slug=tidy").status_code == 200
     stats = admin.get("/api/v1/skills/tidy").json()["skill"]["stats"]
     assert (stats["downloads"], stats["installsAllTime"]) == (1, 2)
@@ -92,9 +92,9 @@ def test_an_address_of_a_skill_shows_nobodys_password(keyed: Any, pack: Callable
         "/api/v1/catalog/skill?skill=tidy",
         "/.claude-plugin/marketplace.json",
     ):
-        told = admin.get(shown)
-        assert told.status_code == 200, shown
-        assert "hunter2" not in told.text, shown
+        reported = admin.get(shown)
+        assert reported.status_code == 200, shown
+        assert "hunter2" not in reported.text, shown
     for field in ("homepageUrl", "documentationUrl", "iconUrl"):
         refused = admin.put(f"{DEFINITIONS}/tidy", json={field: "https://me:hunter2@example.org"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_input")

@@ -60,8 +60,8 @@ def test_a_search_gives_usable_skills_and_its_filters_hold(shop: Path, client: T
     assert found[0]["id"] == "user:forms"
     assert 0 < found[0]["confidence"] <= 1
     assert found[0]["skill"]["tags"] == ["pdf", "office"]
-    told = client.get(f"{API}/search", params={"q": "weather"}).json()["data"]
-    assert [fit["id"] for fit in told] == ["project:weather"], "a shadowed skill is not offered"
+    reported = client.get(f"{API}/search", params={"q": "weather"}).json()["data"]
+    assert [fit["id"] for fit in reported] == ["project:weather"], "a shadowed skill is not offered"
     assert client.get(f"{API}/search", params={"q": "pdf", "source": "project"}).json()["data"] == []
     assert {fit["id"] for fit in client.get(f"{API}/search", params={"q": "pdf", "tag": "office"}).json()["data"]} == {
         "user:forms"
@@ -69,12 +69,17 @@ def test_a_search_gives_usable_skills_and_its_filters_hold(shop: Path, client: T
 
 
 def test_the_detail_has_everything_about_a_skill_also_about_one_that_is_not_offered(shop: Path, client: TestClient) -> None:
-    told = client.get(f"{API}/skill", params={"skill": "merge"}).json()["data"]
-    assert (told["id"], told["display_name"], told["tags"], told["status"]) == ("user:merge", "The Merger", ["pdf"], "ok")
-    assert told["front_matter"]["displayName"] == "The Merger"
-    assert told["permission"] == {"decision": "allow", "pattern": None}
-    assert told["run"]["possible"] is False
-    assert told["digest"].startswith("sha256:")
+    reported = client.get(f"{API}/skill", params={"skill": "merge"}).json()["data"]
+    assert (reported["id"], reported["display_name"], reported["tags"], reported["status"]) == (
+        "user:merge",
+        "The Merger",
+        ["pdf"],
+        "ok",
+    )
+    assert reported["front_matter"]["displayName"] == "The Merger"
+    assert reported["permission"] == {"decision": "allow", "pattern": None}
+    assert reported["run"]["possible"] is False
+    assert reported["digest"].startswith("sha256:")
     shadowed = client.get(f"{API}/skill", params={"skill": "user:weather"}).json()["data"]
     assert (shadowed["status"], [one["id"] for one in shadowed["namesakes"]]) == ("shadowed", ["project:weather"])
     assert [file["name"] for file in shadowed["files"]] == ["references/cities.md"]

@@ -45,8 +45,8 @@ def begin(web: Any, **body: Any) -> str:
 
 
 def events(web: httpx.Client, conversation: str, turn: str, last: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """What is told of a turn: the ids of the events and their data."""
-    told, number = [], ""
+    """What is reported of a turn: the ids of the events and their data."""
+    reported, number = [], ""
     headers = {"Last-Event-ID": last} if last else {}
     with web.stream("GET", f"/conversations/{conversation}/turns/{turn}/events", headers=headers) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -54,8 +54,8 @@ def events(web: httpx.Client, conversation: str, turn: str, last: str | None = N
             if line.startswith("id: "):
                 number = line[4:]
             elif line.startswith("data: "):
-                told.append((number, json.loads(line[6:])))
-    return told
+                reported.append((number, json.loads(line[6:])))
+    return reported
 
 
 def say(web: httpx.Client, conversation: str, text: str, **more: Any) -> str:
@@ -75,15 +75,15 @@ def test_a_form_is_filled_in_over_http(web: httpx.Client, models: Any) -> None:
         Say("It has one field."),
     )
     turn = say(web, conversation, "Fill in this PDF form")
-    told = [data for _, data in events(web, conversation, turn)]
+    reported = [data for _, data in events(web, conversation, turn)]
     assert models.faults == []
-    kinds = [data["event"] for data in told]
+    kinds = [data["event"] for data in reported]
     assert kinds[0] == "begin"
     assert kinds[-1] == "end"
-    assert [data["tool"] for data in told if data["event"] == "call"] == ["skill", "read_skill_file", "run_skill"]
-    assert all(data["ok"] for data in told if data["event"] == "result")
-    assert [data["name"] for data in told if data["event"] == "file"] == ["out.txt"]
-    assert told[-1] == {"event": "end", "state": "done", "answer": "It has one field."}
+    assert [data["tool"] for data in reported if data["event"] == "call"] == ["skill", "read_skill_file", "run_skill"]
+    assert all(data["ok"] for data in reported if data["event"] == "result")
+    assert [data["name"] for data in reported if data["event"] == "file"] == ["out.txt"]
+    assert reported[-1] == {"event": "end", "state": "done", "answer": "It has one field."}
     shown = web.get(f"/conversations/{conversation}").json()["data"]
     assert shown["title"] == "Fill in this PDF form"
     assert [(item["state"], item["answer"]) for item in shown["turns"]] == [("done", "It has one field.")]
@@ -118,9 +118,9 @@ def test_an_approval_is_asked_and_answered_over_http(decision: str, answer: str,
     conversation = begin(web, settings={"permissions": {"pdf": "ask"}})
     models.script(Call("skill", {"skill": "pdf"}), Say("Loaded."))
     turn = say(web, conversation, "Load it")
-    told = [data for _, data in events(web, conversation, turn)]
-    (asked,) = [data for data in told if data["event"] == "ask"]
-    assert told[-1]["state"] == "waiting"
+    reported = [data for _, data in events(web, conversation, turn)]
+    (asked,) = [data for data in reported if data["event"] == "ask"]
+    assert reported[-1]["state"] == "waiting"
     question = asked["question"]
     assert question["title"] == "Load skill: pdf"
     assert {file["name"] for file in question["files"]} == {"FORMS.md", "scripts/check.py"}
@@ -137,9 +137,9 @@ def test_an_approval_is_asked_and_answered_over_http(decision: str, answer: str,
     given = web.post(path, json={"call": asked["id"], "decision": decision, "reason": "not now"})
     assert given.json()["data"]["state"] == "running"
     assert web.get("/questions").json()["data"] == []
-    told = [data for _, data in events(web, conversation, turn)]
-    assert told[0]["event"] == "begin"
-    assert told[-1] == {"event": "end", "state": "done", "answer": answer}
+    reported = [data for _, data in events(web, conversation, turn)]
+    assert reported[0]["event"] == "begin"
+    assert reported[-1] == {"event": "end", "state": "done", "answer": answer}
     assert ("was not approved: not now" in models.seen[-1].last) == (decision == "reject")
 
 
@@ -160,12 +160,12 @@ def test_a_turn_is_stopped_tried_again_and_said_in_other_words(web: httpx.Client
     assert [turn["id"] for turn in web.get(f"/conversations/{conversation}").json()["data"]["turns"]] == [other]
 
 
-def test_a_model_that_fails_is_told_as_an_event(web: httpx.Client, models: Any) -> None:
+def test_a_model_that_fails_is_reported_as_an_event(web: httpx.Client, models: Any) -> None:
     conversation = begin(web)
     models.script()
-    told = [data for _, data in events(web, conversation, say(web, conversation, "Hello"))]
-    assert [data["code"] for data in told if data["event"] == "error"] == ["model_failed"]
-    assert told[-1]["state"] == "failed"
+    reported = [data for _, data in events(web, conversation, say(web, conversation, "Hello"))]
+    assert [data["code"] for data in reported if data["event"] == "error"] == ["model_failed"]
+    assert reported[-1]["state"] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -286,8 +286,8 @@ def test_files_come_with_a_message_also_when_it_is_said_again(web: httpx.Client,
     assert (missing.status_code, missing.json()["code"]) == (404, "file_not_found")
     web.put(f"{at}/files/form.pdf", content=FORM)
     turn = say(web, conversation, "What is it?", files=["form.pdf", "form.pdf"])
-    told = [data for _, data in events(web, conversation, turn)]
-    given = [(data["name"], data["origin"]) for data in told if data["event"] == "file"]
+    reported = [data for _, data in events(web, conversation, turn)]
+    given = [(data["name"], data["origin"]) for data in reported if data["event"] == "file"]
     assert given == [("form.pdf", "user")]
     assert models.seen[-1].said == 'What is it?\n\nGiven with this message:\n- "form.pdf"'
     again = web.post(f"{at}/retry").json()["data"]
@@ -301,17 +301,17 @@ def test_files_come_with_a_message_also_when_it_is_said_again(web: httpx.Client,
     assert models.seen[-1].said == "What is it?"
 
 
-def test_what_a_script_prints_is_told_while_it_runs_and_not_kept(web: httpx.Client, models: Any) -> None:
+def test_what_a_script_prints_is_reported_while_it_runs_and_not_kept(web: httpx.Client, models: Any) -> None:
     conversation = begin(web)
     web.put(f"/conversations/{conversation}/files/form.pdf", content=FORM)
     models.script(Call("run_skill", {"skill": "pdf", "arguments": ["form.pdf"]}), Say("Done."))
-    told = [data for _, data in events(web, conversation, say(web, conversation, "Check it"))]
-    kinds = [data["event"] for data in told]
+    reported = [data for _, data in events(web, conversation, say(web, conversation, "Check it"))]
+    kinds = [data["event"] for data in reported]
     assert kinds.index("call") < kinds.index("log") < kinds.index("result")
-    (log,) = [data for data in told if data["event"] == "log"]
-    (called,) = [data for data in told if data["event"] == "call"]
+    (log,) = [data for data in reported if data["event"] == "log"]
+    (called,) = [data for data in reported if data["event"] == "call"]
     assert (log["id"], log["stream"], log["text"]) == (called["id"], "stdout", "fields: name\n")
-    (result,) = [data for data in told if data["event"] == "result"]
+    (result,) = [data for data in reported if data["event"] == "result"]
     assert result["tokens"] > 10
     assert result["duration_ms"] > 0
     (turn,) = web.get(f"/conversations/{conversation}").json()["data"]["turns"]
@@ -326,18 +326,18 @@ def execute(parameters):
 """
 
 
-def test_the_steps_of_a_script_are_told_while_it_runs_and_stay_in_its_record(
+def test_the_steps_of_a_script_are_reported_while_it_runs_and_stay_in_its_record(
     web: httpx.Client, models: Any, home: Path, make_skill: Callable[..., Path]
 ) -> None:
     make_skill(home / "project/.claude/skills", "stepper", files={"scripts/execute.py": STEPS})
     web.post(str(web.base_url.copy_with(path="/api/v1/catalog/refresh")))
     conversation = begin(web)
     models.script(Call("run_skill", {"skill": "stepper"}), Say("Done."))
-    told = [data for _, data in events(web, conversation, say(web, conversation, "Take a step"))]
-    kinds = [data["event"] for data in told]
+    reported = [data for _, data in events(web, conversation, say(web, conversation, "Take a step"))]
+    kinds = [data["event"] for data in reported]
     assert kinds.index("call") < kinds.index("step") < kinds.index("result")
-    (step,) = [data for data in told if data["event"] == "step"]
-    (result,) = [data for data in told if data["event"] == "result"]
+    (step,) = [data for data in reported if data["event"] == "step"]
+    (result,) = [data for data in reported if data["event"] == "result"]
     assert (step["id"], step["step"]["stepName"], step["step"]["output"]) == (result["id"], "read", 3)
     assert "hidden" not in str(step)
     (turn,) = web.get(f"/conversations/{conversation}").json()["data"]["turns"]
@@ -386,12 +386,12 @@ def test_models_that_can_be_chosen_and_skills_that_can_be_started_are_listed(
     web.post(str(web.base_url.copy_with(path="/api/v1/catalog/refresh")))
     monkeypatch.setenv("SKILLYARD_MODEL", "openai-chat:gpt-5")
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
-    told = web.get("/models").json()["data"]
-    ready = {provider["name"]: (provider["ready"], provider["variable"]) for provider in told["providers"]}
-    assert told["usual"] == "openai-chat:gpt-5"
+    reported = web.get("/models").json()["data"]
+    ready = {provider["name"]: (provider["ready"], provider["variable"]) for provider in reported["providers"]}
+    assert reported["usual"] == "openai-chat:gpt-5"
     assert (ready["openai"], ready["deepseek"]) == ((True, "OPENAI_API_KEY"), (False, "DEEPSEEK_API_KEY"))
     assert all(
-        name.startswith("anthropic:") for name in next(p["models"] for p in told["providers"] if p["name"] == "anthropic")
+        name.startswith("anthropic:") for name in next(p["models"] for p in reported["providers"] if p["name"] == "anthropic")
     )
     refused = web.post("/conversations", json={"model": "deepseek:deepseek-chat"}).json()
     assert "DEEPSEEK_API_KEY" in refused["detail"]
@@ -431,5 +431,5 @@ def test_a_file_so_deep_that_runs_would_fail_is_refused_and_an_old_one_can_be_de
     assert web.put(f"{at}/{deep}", content=FORM).status_code == 201
     (home / f"data/conversations/{conversation}/files/{'/'.join('abcdefghij')}").mkdir(parents=True)  # as it was left before
     models.script(Call("run_skill", {"skill": "pdf", "arguments": [deep]}), Say("Done."))
-    told = [data for _, data in events(web, conversation, say(web, conversation, "Fill in this PDF form"))]
-    assert [data["ok"] for data in told if data["event"] == "result"] == [True], told
+    reported = [data for _, data in events(web, conversation, say(web, conversation, "Fill in this PDF form"))]
+    assert [data["ok"] for data in reported if data["event"] == "result"] == [True], reported

@@ -49,8 +49,8 @@ def say(web: httpx.Client, at: str, text: str) -> tuple[str, list[dict[str, Any]
     return turn, follow(web, at, turn)
 
 
-def of(told: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [event for event in told if event["event"] == kind]
+def of(reported: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in reported if event["event"] == kind]
 
 
 def workbook() -> bytes:
@@ -74,15 +74,15 @@ def test_commands_are_followed_live_and_their_files_are_there(web: httpx.Client,
         "mkdir -p out; for n in 1 2; do echo line $n; done; echo bad >&2; echo x > out/a.txt; touch .hid; sleep 60 & exit 3"
     )
     models.script(Call("bash", {"command": command}), Call("bash", {"command": "sleep 100", "background": True}), Say("Done."))
-    turn, told = say(web, at, "Work")
+    turn, reported = say(web, at, "Work")
     assert models.faults == []
-    kinds = [event["event"] for event in told]
+    kinds = [event["event"] for event in reported]
     assert kinds.index("call") < kinds.index("log") < kinds.index("result")
-    first = of(told, "result")[0]
+    first = of(reported, "result")[0]
     assert (first["ok"], first["code"], first["exit_code"]) == (False, "command_failed", 3)
-    logs = [event for event in of(told, "log") if event["id"] == first["id"]]
+    logs = [event for event in of(reported, "log") if event["id"] == first["id"]]
     assert "".join(log["text"] for log in logs if log["stream"] == "stdout") == "line 1\nline 2\n"
-    assert [(event["name"], event["origin"]) for event in of(told, "file")] == [("out/a.txt", turn)]
+    assert [(event["name"], event["origin"]) for event in of(reported, "file")] == [("out/a.txt", turn)]
     state = web.get(f"{at}/workspace").json()["data"]
     assert (state["enabled"], state["path"], state["is_open"]) == (True, "/workspace", True)
     assert [(process["id"], process["state"]) for process in state["processes"]] == [("bg1", "running")]
@@ -96,8 +96,8 @@ def test_commands_are_followed_live_and_their_files_are_there(web: httpx.Client,
     assert web.delete(f"{at}/workspace/session").status_code == 204
     assert web.get(f"{at}/workspace").json()["data"]["processes"] == []
     models.script(Call("bash", {"command": "echo again"}), Say("Done."))
-    _, told = say(web, at, "More")
-    assert "The shell is fresh" in of(told, "result")[0]["text"]
+    _, reported = say(web, at, "More")
+    assert "The shell is fresh" in of(reported, "result")[0]["text"]
 
 
 def test_a_file_is_previewed_as_plain_data_by_what_it_is(web: httpx.Client) -> None:
@@ -161,8 +161,8 @@ def test_everything_is_taken_away_as_one_archive_and_deleted(web: httpx.Client, 
 def test_a_command_is_asked_about_over_http(web: httpx.Client, models: Any) -> None:
     at = begin(web, settings={"commands": {"ask": ["Bash(rm:*)"]}, "tool_permissions": {"code_run": "deny"}})
     models.script(Call("bash", {"command": "touch a; rm -f a"}), Say("Done."))
-    turn, told = say(web, at, "Remove it")
-    (asked,) = of(told, "ask")
+    turn, reported = say(web, at, "Remove it")
+    (asked,) = of(reported, "ask")
     question = asked["question"]
     assert (question["type"], question["title"], question["argument"]) == (
         "command", "Run a command: rm -f a", "touch a; rm -f a",
@@ -173,8 +173,8 @@ def test_a_command_is_asked_about_over_http(web: httpx.Client, models: Any) -> N
     refused = web.post(f"{at}/turns/{turn}/answers", json={"call": asked["id"], "decision": "workspace"})
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_input")
     web.post(f"{at}/turns/{turn}/answers", json={"call": asked["id"], "decision": "once"})
-    told = follow(web, at, turn)
-    assert of(told, "result")[0]["ok"]
+    reported = follow(web, at, turn)
+    assert of(reported, "result")[0]["ok"]
     assert "code_run" not in models.seen[0].tools
     trail = web.get("/trail", params={"conversation": at.rpartition("/")[2]}).json()["data"]
     (step,) = [step for step in trail if step["event"] == "ruled"]

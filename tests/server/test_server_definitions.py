@@ -149,7 +149,7 @@ def test_a_request_without_a_file_says_how_to_send_one(client: TestClient) -> No
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "reported"),
     [
         ("/etc", (400, "invalid_source")),
         ("file:///etc", (400, "invalid_source")),
@@ -158,9 +158,9 @@ def test_a_request_without_a_file_says_how_to_send_one(client: TestClient) -> No
         ("me/repo", (400, "invalid_source")),
     ],
 )
-def test_nothing_of_this_machine_is_fetched_for_a_request(client: TestClient, address: str, told: tuple[int, str]) -> None:
+def test_nothing_of_this_machine_is_fetched_for_a_request(client: TestClient, address: str, reported: tuple[int, str]) -> None:
     answer = client.post(f"{API}/install/address", json={"address": address})
-    assert (answer.status_code, answer.json()["code"]) == told
+    assert (answer.status_code, answer.json()["code"]) == reported
 
 
 @pytest.mark.row("003-14")
@@ -212,8 +212,8 @@ def test_of_several_who_make_a_skill_of_one_name_at_once_one_does(client: TestCl
         return client.post("/api/v1/catalog", json=body).status_code
 
     with ThreadPoolExecutor(6) as pool:
-        told = sorted(pool.map(create, range(6)))
-    assert told == [201, 409, 409, 409, 409, 409]
+        reported = sorted(pool.map(create, range(6)))
+    assert reported == [201, 409, 409, 409, 409, 409]
 
 
 def test_of_several_who_publish_a_new_skill_at_once_one_does(client: TestClient, pack: Pack) -> None:
@@ -222,8 +222,8 @@ def test_of_several_who_publish_a_new_skill_at_once_one_does(client: TestClient,
         return client.post("/openai/v1/skills", files=files).status_code
 
     with ThreadPoolExecutor(6) as pool:
-        told = sorted(pool.map(publish, range(6)))
-    assert told == [200, 409, 409, 409, 409, 409]
+        reported = sorted(pool.map(publish, range(6)))
+    assert reported == [200, 409, 409, 409, 409, 409]
     assert len(client.get(f"{API}/tidy/versions").json()["data"]) == 1
 
 

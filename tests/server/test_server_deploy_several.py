@@ -187,9 +187,9 @@ def interpolated() -> dict[str, Any]:
 
 def test_the_compose_file_fits_its_specification() -> None:
     whole = interpolated()
-    told = compose_spec.PyCompose.from_yaml(yaml.safe_dump(whole, sort_keys=False))
-    assert sorted(told.service_names()) == sorted(services())
-    assert set(told.volumes or {}) == {"home", "records", "archive", "packages", "measures"}
+    reported = compose_spec.PyCompose.from_yaml(yaml.safe_dump(whole, sort_keys=False))
+    assert sorted(reported.service_names()) == sorted(services())
+    assert set(reported.volumes or {}) == {"home", "records", "archive", "packages", "measures"}
     whole["services"]["nginx"]["prots"] = ["80:80"]
     with pytest.raises(ValueError, match="prots"):
         compose_spec.PyCompose.from_yaml(yaml.safe_dump(whole, sort_keys=False))
@@ -207,9 +207,9 @@ def test_the_services_of_compose_start_commands_and_know_each_other() -> None:
     for service in found.values():
         assert set(service.get("depends_on", ())) <= set(found)
     used = set(re.findall(r"\$\{([A-Z_]+)", COMPOSE.read_text()))
-    told = set(re.findall(r"^([A-Z_]+)=", (DEPLOY / "compose/example.env").read_text(), re.M))
-    assert told <= used
-    assert {name for name in used if f"${{{name}:?" in COMPOSE.read_text()} == set(SECRETS) <= told
+    reported = set(re.findall(r"^([A-Z_]+)=", (DEPLOY / "compose/example.env").read_text(), re.M))
+    assert reported <= used
+    assert {name for name in used if f"${{{name}:?" in COMPOSE.read_text()} == set(SECRETS) <= reported
 
 
 def test_nginx_hands_everything_to_each_server_of_the_compose_file() -> None:
@@ -268,8 +268,8 @@ def test_nginx_takes_its_configuration(file: str, tmp_path: Path) -> None:
 
 
 def _version(program: str) -> tuple[int, ...]:
-    told = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=60).stderr
-    found = re.search(r"nginx/([\d.]+)", told)
+    reported = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=60).stderr
+    found = re.search(r"nginx/([\d.]+)", reported)
     assert found is not None
     return tuple(map(int, found[1].split(".")))
 

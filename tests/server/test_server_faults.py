@@ -52,10 +52,10 @@ def send(client: httpx.Client, archive: bytes, name: str = "tidy") -> httpx.Resp
 
 def refused(answer: httpx.Response, *codes: str) -> None:
     """It is one of these, with the time after which to ask again and a way out."""
-    told = answer.json()
-    assert (answer.status_code, told["code"] in codes) == (503, True), answer.text
+    reported = answer.json()
+    assert (answer.status_code, reported["code"] in codes) == (503, True), answer.text
     assert int(answer.headers["Retry-After"]) > 0
-    assert told["hint"]
+    assert reported["hint"]
     assert "Traceback" not in answer.text
 
 
@@ -95,7 +95,7 @@ def test_a_full_disk_refuses_what_would_be_written_and_all_goes_on_when_there_is
         assert [path.name for path in left] == ["gate"]
 
 
-def test_a_database_without_free_connections_is_told_and_serves_again_when_there_are(home: Path, pack: Pack) -> None:
+def test_a_database_without_free_connections_is_reported_and_serves_again_when_there_are(home: Path, pack: Pack) -> None:
     import psycopg
 
     specification = spec_from_file_location("of_faults", Path(__file__).parents[1] / "postgresql.py")

@@ -89,10 +89,10 @@ def test_a_file_with_a_name_that_attacks_is_refused(client: TestClient, home: Pa
 
 
 def _sent(client: TestClient, path: str, data: bytes) -> dict[str, Any]:
-    told = {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    place = client.post("/api/v1/skills/-/upload-url", json=told).json()
+    reported = {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    place = client.post("/api/v1/skills/-/upload-url", json=reported).json()
     answer = client.post(place["uploadUrl"], content=data)
-    return {**told, "storageId": answer.json()["storageId"]}
+    return {**reported, "storageId": answer.json()["storageId"]}
 
 
 def test_an_older_clawhub_sends_one_form(client: TestClient) -> None:
@@ -201,9 +201,9 @@ def test_what_a_rule_hides_no_interface_shows(client: TestClient, home: Path, pa
             "/.well-known/skills/index.json": "skills",
             "/marketplace.json": "plugins",
         }.items():
-            told = ruled.get(path)
-            assert len(told.json()[key]) == 1, path
-            assert "open" in told.text
+            reported = ruled.get(path)
+            assert len(reported.json()[key]) == 1, path
+            assert "open" in reported.text
         for path in (
             "/anthropic/v1/skills/skill_tidy",
             "/openai/v1/skills/skill_tidy/content",

@@ -212,7 +212,7 @@ def test_no_answer_names_the_machine(
     pack: Callable[..., bytes],
 ) -> None:
     """Each operation is asked for the installed skill and for some others: in turn, or all of them."""
-    told: list[str] = []
+    reported: list[str] = []
     sent = Counter[str]()
     visited: dict[str, set[int]] = {}
     first, *rest = SKILLS
@@ -237,8 +237,8 @@ def test_no_answer_names_the_machine(
                     answer = guest.request(method, address, params=asked, **body)
                     visited.setdefault(f"{method} {path}", set()).add(answer.status_code)
                     said = _said(answer)
-                    told += [f"{method} {address} {asked}: …{_around(said, word)}" for word in words if word in said]
-    assert told == []
+                    reported += [f"{method} {address} {asked}: …{_around(said, word)}" for word in words if word in said]
+    assert reported == []
     assert len(visited) == len(operations) > 120
     answered = {operation for operation, statuses in visited.items() if min(statuses) < 300}
     assert {operation for operation in visited if operation.startswith("GET") and operation not in answered} == UNANSWERED
@@ -253,13 +253,13 @@ def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str,
     if "mcp-session-id" in session.headers:  # where several servers share the address none is kept
         guest.headers["Mcp-Session-Id"] = session.headers["mcp-session-id"]
     guest.headers["MCP-Protocol-Version"] = "2025-06-18"
-    told: list[str] = []
+    reported: list[str] = []
     visited = Counter[str]()
 
     def ask(method: str, **params: Any) -> Any:
         answer = guest.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         assert answer.status_code == 200, answer.text
-        told.extend(f"{method} {params}: …{_around(answer.text, word)}" for word in words if word in answer.text)
+        reported.extend(f"{method} {params}: …{_around(answer.text, word)}" for word in words if word in answer.text)
         shape = json.loads(answer.text.partition("data: ")[2] or answer.text)
         visited[method if "result" in shape else f"{method} refused"] += 1
         return shape.get("result", {})
@@ -279,7 +279,7 @@ def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str,
         ask("skills/get", uri=entry["uri"])
         ask("resources/directory/read", uri=entry["uri"].removesuffix("/SKILL.md"))
     ask("prompts/get", name="nothing")
-    assert told == []
+    assert reported == []
     assert {"skill", "skills_list", "read_skill_file", "run_skill"} <= set(tools)
     assert visited["tools/call"] == len(tools) * len(SKILLS) * 2
     assert min(visited[name] for name in ("resources/read", "prompts/get", "skills/get", "resources/directory/read")) >= 3
@@ -287,11 +287,11 @@ def test_no_answer_over_mcp_names_the_machine(guest: TestClient, used: dict[str,
 
 @pytest.mark.both_databases
 @pytest.mark.abuse("H3")
-def test_workers_are_told_without_their_machine(keyed: Any, guest: TestClient) -> None:
+def test_workers_are_reported_without_their_machine(keyed: Any, guest: TestClient) -> None:
     admin = keyed.client()
-    told = guest.get("/api/v1/workers").json()["data"]
-    if told["reason"] is not None:  # no worker pools on SQLite
-        assert told["reason"] == "this server keeps no worker pools"
+    reported = guest.get("/api/v1/workers").json()["data"]
+    if reported["reason"] is not None:  # no worker pools on SQLite
+        assert reported["reason"] == "this server keeps no worker pools"
         assert "skillyard.db" in admin.get("/api/v1/workers").json()["data"]["reason"]
         return
     organisations = keyed.app.state.pool.organisations

@@ -150,8 +150,8 @@ def _events(client: httpx.Client, url: str) -> Iterator[tuple[str, Any]]:
 def test_an_install_that_goes_on_is_followed_to_its_end(live: httpx.Client, pack: Pack, home: Path) -> None:
     answer = _send(live, pack(), wait=False)
     assert answer.status_code == 202, answer.text
-    told = list(_events(live, answer.json()["data"]["events"]))
-    name, end = told[-1]
+    reported = list(_events(live, answer.json()["data"]["events"]))
+    name, end = reported[-1]
     assert (name, end["state"], end["definitions"][0]["skillId"]) == ("end", "success", "tidy")
     assert [step["name"] for step in end["logs"][0]["steps"]][:2] == ["download", "checksum"]
     assert live.get("/api/v1/catalog/search", params={"q": "tidy"}).json()["data"][0]["name"] == "tidy"
@@ -222,8 +222,8 @@ def _serve(home: Path) -> tuple[preloaded.Popen, int]:
     command = [sys.executable, "-m", "skillyard", "serve", "--port", "0", "--json"]
     process = preloaded.Popen(command, stdout=subprocess.PIPE, text=True, cwd=home / "project", env=dict(os.environ))
     assert process.stdout is not None
-    told, _ = json.JSONDecoder().raw_decode(process.stdout.readline())
-    return process, int(told["address"].rpartition(":")[2])
+    reported, _ = json.JSONDecoder().raw_decode(process.stdout.readline())
+    return process, int(reported["address"].rpartition(":")[2])
 
 
 @pytest.fixture

@@ -41,10 +41,12 @@ def test_a_client_of_mcp_is_told_where_it_is_written_how_to_authenticate(keyed: 
         refused = keyed.nobody.post("/mcp", json={}, headers=headers)
         assert refused.status_code == 401
         (address,) = re.findall(r'^Bearer realm="skillyard", resource_metadata="([^"]+)"', refused.headers["www-authenticate"])
-        told = keyed.nobody.get(address).json()
-        assert told["resource"] == address.replace("/.well-known/oauth-protected-resource", "") == f"{server['resource']}/mcp"
-        assert told["bearer_methods_supported"] == ["header"]
-        assert "runs:execute" in told["scopes_supported"]
+        reported = keyed.nobody.get(address).json()
+        assert (
+            reported["resource"] == address.replace("/.well-known/oauth-protected-resource", "") == f"{server['resource']}/mcp"
+        )
+        assert reported["bearer_methods_supported"] == ["header"]
+        assert "runs:execute" in reported["scopes_supported"]
 
 
 @pytest.mark.both_databases
@@ -164,9 +166,14 @@ def test_a_page_signs_in_is_known_by_its_cookie_and_signs_out(keyed: Any) -> Non
     assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/", "max-age="))
     assert "secure" not in cookie
     assert secret not in answer.headers["set-cookie"]
-    told = page.get("/api/v1/session").json()["data"]
-    assert (told["caller"], told["organisation"], told["local"], told["session"]) == ("ada", "default", False, True)
-    assert told["scopes"] == ["skills:read", "skills:write"]
+    reported = page.get("/api/v1/session").json()["data"]
+    assert (reported["caller"], reported["organisation"], reported["local"], reported["session"]) == (
+        "ada",
+        "default",
+        False,
+        True,
+    )
+    assert reported["scopes"] == ["skills:read", "skills:write"]
     assert page.get(LIST).status_code == 200
     kept = TestClient(keyed.app, base_url="http://127.0.0.1:8787", cookies=dict(page.cookies))
     assert kept.get(LIST).status_code == 200
@@ -212,8 +219,8 @@ def test_a_page_whose_session_has_ended_may_sign_in_again(keyed: Any) -> None:
 
 
 def test_on_this_machine_without_a_key_it_is_the_local_user(client: TestClient) -> None:
-    told = client.get("/api/v1/session").json()["data"]
-    assert (told["caller"], told["local"], "admin" in told["scopes"]) == ("local user", True, True)
+    reported = client.get("/api/v1/session").json()["data"]
+    assert (reported["caller"], reported["local"], "admin" in reported["scopes"]) == ("local user", True, True)
 
 
 def test_keys_do_not_close_an_open_server_and_count_when_they_are_sent(app: FastAPI, client: TestClient) -> None:

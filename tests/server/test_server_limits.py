@@ -1,4 +1,4 @@
-"""How much may be asked: buckets that fill evenly, told in every answer, kept for a bounded number of callers."""
+"""How much may be asked: buckets that fill evenly, said in every answer, kept for a bounded number of callers."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_under_mixed_load_no_answer_is_an_error_and_no_write_is_lost(address: st
         return written
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        written = [entry for told in pool.map(ask, range(CLIENTS)) for entry in told.items()]
+        written = [entry for reported in pool.map(ask, range(CLIENTS)) for entry in reported.items()]
     with httpx.Client(base_url=address, timeout=60) as client:
         for name, turn in written:
             found = re.search(r"Text (\d+)\.", client.get("/api/v1/catalog/file", params={"skill": f"installed:{name}"}).text)

@@ -180,14 +180,14 @@ async def test_a_listening_client_hears_of_a_skill_that_comes(address: str, shop
         Client(address) as client,
         client.listen(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True) as events,
     ):
-        heard: set[str] = set()
+        received: set[str] = set()
         make_skill(shop, "fresh")
         with anyio.fail_after(30):
             async for event in events:
-                heard.add(type(event).__name__)
-                if len(heard) == 3:
+                received.add(type(event).__name__)
+                if len(received) == 3:
                     break
-        assert heard == {"ToolsListChanged", "PromptsListChanged", "ResourcesListChanged"}
+        assert received == {"ToolsListChanged", "PromptsListChanged", "ResourcesListChanged"}
         assert "skill://fresh/SKILL.md" in {found.uri for found in (await client.list_resources()).resources}
 
 
@@ -203,14 +203,14 @@ async def test_clients_hear_of_what_is_installed_over_http(address: str, pack: A
 
 
 async def test_every_older_client_with_a_session_hears_of_it(address: str, shop: Path, make_skill: Any) -> None:
-    heard: list[set[str]] = [set(), set()]
-    told = [anyio.Event(), anyio.Event()]
+    received: list[set[str]] = [set(), set()]
+    reported = [anyio.Event(), anyio.Event()]
 
     def listener(number: int) -> Any:
         async def listen(message: Any) -> None:
-            heard[number].add(getattr(message, "method", ""))
-            if len([method for method in heard[number] if method.endswith("list_changed")]) == 3:
-                told[number].set()
+            received[number].add(getattr(message, "method", ""))
+            if len([method for method in received[number] if method.endswith("list_changed")]) == 3:
+                reported[number].set()
 
         return listen
 
@@ -222,7 +222,7 @@ async def test_every_older_client_with_a_session_hears_of_it(address: str, shop:
         await two.list_tools()
         make_skill(shop, "fresh")
         with anyio.fail_after(30):
-            for each in told:
+            for each in reported:
                 await each.wait()
 
 

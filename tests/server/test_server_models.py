@@ -35,8 +35,8 @@ def installed(client: TestClient, pack: Pack) -> TestClient:
 @pytest.mark.row("001-14", "003-9")
 @pytest.mark.parametrize(("dialect", "where"), [("openai", "function"), ("anthropic", None), ("mcp", None)])
 def test_the_tools_are_defined_in_the_words_of_each_api(installed: TestClient, dialect: str, where: str | None) -> None:
-    told = installed.get("/api/v1/tool-definitions", params={"dialect": dialect, "language": "zh"}).json()["data"]
-    names = {(tool[where] if where else tool)["name"] for tool in told["tools"]}
+    reported = installed.get("/api/v1/tool-definitions", params={"dialect": dialect, "language": "zh"}).json()["data"]
+    names = {(tool[where] if where else tool)["name"] for tool in reported["tools"]}
     assert {"skill", "read_skill_file"} <= names
     assert installed.get("/api/v1/tool-definitions", params={"dialect": "other"}).status_code == 400
 
@@ -54,9 +54,9 @@ def test_a_tool_is_called_and_its_session_remembers(installed: TestClient) -> No
 
 
 def test_the_index_is_written_within_its_budget(installed: TestClient) -> None:
-    told = installed.get("/api/v1/prompt", params={"style": "xml-index"}).json()["data"]
-    assert told["text"].startswith("<available_skills>")
-    assert told["kept"] == ["installed:tidy"]
+    reported = installed.get("/api/v1/prompt", params={"style": "xml-index"}).json()["data"]
+    assert reported["text"].startswith("<available_skills>")
+    assert reported["kept"] == ["installed:tidy"]
     none = installed.get("/api/v1/prompt", params={"budget": 1}).json()["data"]
     assert (none["text"], none["omitted"][0]["id"]) == ("", "installed:tidy")
 
@@ -105,7 +105,7 @@ def test_what_a_run_wants_remembered_is_the_caller_s(client: TestClient, script:
     assert (memory["content"], memory["run_id"]) == ("likes oolong", run["run_id"])
 
 
-def test_the_settings_are_told_without_secrets(home: Path) -> None:
+def test_the_settings_are_reported_without_secrets(home: Path) -> None:
     from skillyard import Catalog
     from skillyard.registry import Registry
     from skillyard.server import create_app
@@ -117,18 +117,18 @@ def test_the_settings_are_told_without_secrets(home: Path) -> None:
     )
     catalog = Catalog.discover(cwd=home / "project", home=home)
     with TestClient(create_app(catalog, Registry.of(catalog)), base_url="http://localhost") as client:
-        told = client.get("/api/v1/settings")
-    assert "s3cret" not in told.text
-    found = told.json()["data"]
+        reported = client.get("/api/v1/settings")
+    assert "s3cret" not in reported.text
+    found = reported.json()["data"]
     assert found["permissions"] == [{"pattern": "deploy*", "permission": "ask"}]
     assert found["sandbox"]["environment"] == ["WEATHER_KEY"]
     assert any(root["source"] == "installed" for root in found["roots"])
 
 
 def test_the_machine_is_examined(client: TestClient) -> None:
-    told = client.get("/api/v1/doctor").json()["data"]
-    assert {"python", "records", "git"} <= {check["name"] for check in told["checks"]}
-    assert told["ok"] is True
+    reported = client.get("/api/v1/doctor").json()["data"]
+    assert {"python", "records", "git"} <= {check["name"] for check in reported["checks"]}
+    assert reported["ok"] is True
 
 
 def test_a_search_is_narrowed_as_on_the_command_line(installed: TestClient, script: Script) -> None:

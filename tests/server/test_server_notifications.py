@@ -103,13 +103,13 @@ def test_a_run_that_fails_is_reported_once_and_also_after_a_restart(
         while not (home / "data/notifications.json").exists():  # what failed before is of no interest
             client.get("/healthz")
         ids = [client.post(RUNS, json=body).json()["data"]["run_id"] for _ in range(2)]
-        told = [receiver.next(), receiver.next()]
-    assert [one["id"] for one in told] == [f"failure:{run}" for run in ids]
-    assert {(one["event"], one["organisation"], one["path"]) for one in told} == {
+        reported = [receiver.next(), receiver.next()]
+    assert [one["id"] for one in reported] == [f"failure:{run}" for run in ids]
+    assert {(one["event"], one["organisation"], one["path"]) for one in reported} == {
         ("failure", "default", f"/runs/{run}") for run in ids
     }
-    assert "adder" in told[0]["text"]
-    assert not any(word in json.dumps(told) for word in ("hunter2", "confidential"))
+    assert "adder" in reported[0]["text"]
+    assert not any(word in json.dumps(reported) for word in ("hunter2", "confidential"))
     with serve('events = ["failure", "approval"]') as client:
         third = client.post(RUNS, json=body).json()["data"]["run_id"]
         assert receiver.next()["id"] == f"failure:{third}"
@@ -136,9 +136,9 @@ def test_many_at_once_are_ten_and_how_many_more(serve: Callable[..., TestClient]
     noted = {"default": {"since": utc_text(utc_now() - timedelta(hours=3))}}
     (home / "data/notifications.json").write_text(json.dumps(noted))
     with serve():
-        told = [receiver.next() for _ in range(11)]
-    assert (told[-1]["text"], told[-1]["path"]) == ("3 more of this", "/runs?state=failed")
-    assert len({one["id"] for one in told}) == 11
+        reported = [receiver.next() for _ in range(11)]
+    assert (reported[-1]["text"], reported[-1]["path"]) == ("3 more of this", "/runs?state=failed")
+    assert len({one["id"] for one in reported}) == 11
     assert receiver.came.empty()
 
 
@@ -147,10 +147,10 @@ def test_a_question_is_reported_while_it_is_open(serve: Callable[..., TestClient
     (home / "project/skillyard.toml").write_text('[permissions.skills]\n"*" = "ask"\n')
     with serve('events = ["approval"]') as client:
         run = client.post(RUNS, json={"skill": "adder", "wait": False}).json()["data"]["run_id"]
-        told = receiver.next()
+        reported = receiver.next()
         (question,) = client.get("/api/v1/approvals/questions").json()["data"]
-        assert (told["event"], told["id"], told["path"]) == ("approval", f"approval:{question['id']}", "/approvals")
-        assert "adder" in told["text"]
+        assert (reported["event"], reported["id"], reported["path"]) == ("approval", f"approval:{question['id']}", "/approvals")
+        assert "adder" in reported["text"]
         client.post(f"/api/v1/approvals/questions/{question['id']}", json={"decision": "once"})
         with client.stream("GET", f"{RUNS}/{run}/events") as events:
             assert "succeeded" in events.read().decode()

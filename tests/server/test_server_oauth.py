@@ -150,8 +150,12 @@ async def test_the_official_client_walks_through_all_of_it(home: Path, make_skil
                 assert (await page.get(sent[-1], headers={"Accept": "text/html"})).status_code == 200
                 assert (await page.get(ASKS, params=query)).status_code == 401
                 await page.post("/api/v1/session", json={"key": key})
-                told = (await page.get(ASKS, params=query)).json()["data"]
-                assert (told["client_name"], told["scopes"], told["problem"]) == ("Mine", ["skills:read", "runs:execute"], None)
+                reported = (await page.get(ASKS, params=query)).json()["data"]
+                assert (reported["client_name"], reported["scopes"], reported["problem"]) == (
+                    "Mine",
+                    ["skills:read", "runs:execute"],
+                    None,
+                )
                 answer = await page.post(ASKS, json={"request": query, "allow": True})
                 back = dict(parse_qsl(urlsplit(answer.json()["data"]["redirect_to"]).query))
             return client_auth.AuthorizationCodeResult(**back)
@@ -178,15 +182,15 @@ async def test_the_official_client_walks_through_all_of_it(home: Path, make_skil
 
 def test_a_refusal_leads_to_where_tokens_are_given(keyed: Any) -> None:
     refused = keyed.nobody.post("/mcp", json={})
-    told = dict(re.findall(r'(\w+)="([^"]*)"', refused.headers["www-authenticate"]))
-    assert told == {
+    reported = dict(re.findall(r'(\w+)="([^"]*)"', refused.headers["www-authenticate"]))
+    assert reported == {
         "realm": "skillyard",
         "resource_metadata": f"{BASE}/.well-known/oauth-protected-resource/mcp",
         "scope": "skills:read runs:execute",
     }
     wrong = keyed.nobody.post("/mcp", json={}, headers={"Authorization": "Bearer syt_wrong"})
     assert 'error="invalid_token"' in wrong.headers["www-authenticate"]
-    resource = keyed.nobody.get(told["resource_metadata"]).json()
+    resource = keyed.nobody.get(reported["resource_metadata"]).json()
     assert (resource["resource"], resource["authorization_servers"]) == (f"{BASE}/mcp", [BASE])
     for path in ("/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server/mcp"):
         server = keyed.nobody.get(path).json()
@@ -295,11 +299,11 @@ FAULTS = [
 @pytest.mark.parametrize(("other", "error"), FAULTS)
 def test_a_request_with_a_fault_is_shown_and_cannot_be_allowed(keyed: Any, other: dict[str, Any], error: str) -> None:
     person, client_id = keyed.client(), register(keyed.nobody)
-    told = person.get(ASKS, params=asked(client_id, **other)).json()["data"]
-    assert told["problem"]
-    assert told["scopes"] == []
-    back = parse_qs(urlsplit(told["redirect_to"]).query)
-    assert told["redirect_to"].startswith(f"{BACK}?")
+    reported = person.get(ASKS, params=asked(client_id, **other)).json()["data"]
+    assert reported["problem"]
+    assert reported["scopes"] == []
+    back = parse_qs(urlsplit(reported["redirect_to"]).query)
+    assert reported["redirect_to"].startswith(f"{BACK}?")
     assert (back["error"], back["state"], back["iss"]) == ([error], ["a state"], [BASE])
     answer = person.post(ASKS, json={"request": asked(client_id, **other), "allow": True})
     assert (answer.status_code, answer.json()["code"]) == (400, "authorization_refused")
@@ -445,11 +449,11 @@ def test_a_flood_of_clients_from_one_address_is_stopped(keyed: Any) -> None:
 
 
 def test_a_client_is_public_whatever_it_asks_for_and_its_name_is_one_line(keyed: Any) -> None:
-    told = {
+    reported = {
         "redirect_uris": [BACK], "client_name": "A\n\u202eB<b>" + "x" * 100, "scope": "admin",
         "token_endpoint_auth_method": "client_secret_basic", "logo_uri": "https://evil.example/x.png", "client_id": "mine",
     }  # fmt: skip
-    answer = keyed.nobody.post("/oauth/register", json=told).json()
+    answer = keyed.nobody.post("/oauth/register", json=reported).json()
     assert (answer["token_endpoint_auth_method"], answer["scope"]) == ("none", "skills:read runs:execute")
     assert answer["client_name"].startswith("A B<b>xx")
     assert len(answer["client_name"]) <= 80
@@ -477,11 +481,11 @@ def document(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Give a function that puts what it is given at every address; and the addresses that were asked."""
     asked_for: list[str] = []
 
-    def put(told: Any, status: int = 200) -> list[str]:
+    def put(reported: Any, status: int = 200) -> list[str]:
         async def answer(method: str, url: str, **other: Any) -> GuardedResponse:
             asked_for.append(url)
             assert (method, other["allow"], "allow_private" in other) == ("GET", ["a.example"], False)
-            return GuardedResponse(status, {}, told if isinstance(told, bytes) else json.dumps(told).encode())
+            return GuardedResponse(status, {}, reported if isinstance(reported, bytes) else json.dumps(reported).encode())
 
         monkeypatch.setattr("skillyard.server.routes.credential_routes.guarded_request", answer)
         return asked_for
@@ -494,8 +498,8 @@ def test_a_client_is_known_by_the_document_at_its_address(fetching: Any, documen
     asked_for = document({"client_id": address, "client_name": "Claude Code", "redirect_uris": [BACK]})
     assert fetching.nobody.get(ASKS, params=asked(address)).status_code == 401
     assert asked_for == []  # nobody makes the server fetch without a key
-    told = person.get(ASKS, params=asked(address)).json()["data"]
-    assert (told["client_name"], told["client_host"], told["local"]) == ("Claude Code", "a.example", True)
+    reported = person.get(ASKS, params=asked(address)).json()["data"]
+    assert (reported["client_name"], reported["client_host"], reported["local"]) == ("Claude Code", "a.example", True)
     assert exchange(fetching.nobody, address, decide(person, address)["code"]).status_code == 200
     assert asked_for == [address]
     credentials = fetching.app.state.credentials
@@ -505,7 +509,7 @@ def test_a_client_is_known_by_the_document_at_its_address(fetching: Any, documen
 
 
 @pytest.mark.parametrize(
-    ("told", "status"),
+    ("reported", "status"),
     [
         ({"client_id": "https://b.example/client.json", "redirect_uris": [BACK]}, 200),
         ({"client_id": "https://a.example/client.json", "redirect_uris": ["javascript:x"]}, 200),
@@ -517,9 +521,9 @@ def test_a_client_is_known_by_the_document_at_its_address(fetching: Any, documen
     ],
 )
 def test_what_stands_there_and_describes_no_client_is_refused(
-    fetching: Any, document: Callable[..., list[str]], told: Any, status: int
+    fetching: Any, document: Callable[..., list[str]], reported: Any, status: int
 ) -> None:
-    document(told, status)
+    document(reported, status)
     answer = fetching.client().get(ASKS, params=asked("https://a.example/client.json"))
     assert (answer.status_code, answer.json()["code"]) == (400, "authorization_refused")
 
@@ -558,8 +562,8 @@ def test_documents_about_clients_are_fetched_where_the_operator_says_so(
     asked_for = document({"client_id": address, "redirect_uris": [BACK]})
     app = _app(home, keys=True, settings=settings)
     with TestClient(app, base_url=BASE) as client:
-        told = client.get("/.well-known/oauth-authorization-server").json()
-        assert told["client_id_metadata_document_supported"] is fetched
+        reported = client.get("/.well-known/oauth-authorization-server").json()
+        assert reported["client_id_metadata_document_supported"] is fetched
         key = app.state.credentials.keys.create("ada", ["admin"])[1]
         answer = client.get(ASKS, params=asked(address), headers={"Authorization": f"Bearer {key}"})
         assert answer.status_code == (200 if fetched else 400)

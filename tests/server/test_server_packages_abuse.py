@@ -195,11 +195,11 @@ def test_a_package_that_attacks_is_refused_at_every_endpoint_and_nothing_is_left
         one_of_each = {code: data for data, code in sorted(known.items(), key=lambda one: -len(one[0]))}
         for data, code in known.items() if every else [(data, code) for code, data in one_of_each.items()]:
             answer = client.post(path, files={field: ("tidy.zip", data)})
-            told = answer.json()
+            reported = answer.json()
             if field == "files" and sniff(data[:512]) is None:  # no archive is taken for a single file, which is no skill
                 code = "no_skill_inside"
-            found = told["error"].get("code", code)  # Anthropic's errors have none
-            if (found, answer.status_code) != (code, STATUS.get(code, 422)) or not told["error"]["message"]:
+            found = reported["error"].get("code", code)  # Anthropic's errors have none
+            if (found, answer.status_code) != (code, STATUS.get(code, 422)) or not reported["error"]["message"]:
                 wrong.append((cases, code, answer.status_code, answer.text))
             sent += 1
     assert wrong == []
@@ -231,14 +231,14 @@ def test_a_file_whose_name_attacks_is_refused_by_clawhub_s_endpoints_and_nothing
 
 
 def _sent(client: TestClient, path: str, data: bytes) -> dict[str, Any]:
-    told = {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    place = client.post("/api/v1/skills/-/upload-url", json=told).json()
-    return {**told, "storageId": client.post(place["uploadUrl"], content=data).json()["storageId"]}
+    reported = {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    place = client.post("/api/v1/skills/-/upload-url", json=reported).json()
+    return {**reported, "storageId": client.post(place["uploadUrl"], content=data).json()["storageId"]}
 
 
 @pytest.mark.parametrize(("endpoint", "status"), [("upload-create", 201), ("anthropic", 200), ("openai", 200)])
 @pytest.mark.abuse("F7", "F20")
-def test_set_bits_are_dropped_and_hidden_files_only_told_at_every_endpoint(
+def test_set_bits_are_dropped_and_hidden_files_only_reported_at_every_endpoint(
     client: TestClient, home: Path, endpoint: str, status: int
 ) -> None:
     wild = member("tidy/run.sh", mode=0o6777)

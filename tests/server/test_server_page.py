@@ -76,8 +76,8 @@ def test_a_browser_that_is_lost_is_shown_the_page(client: TestClient, path: str)
     assert "'nonce-" in answer.headers["content-security-policy"]
     assert client.head(path, headers={"accept": asking}).status_code == 404
     for accepted in ("*/*", "application/json", ""):
-        told = client.get(path, headers={"accept": accepted})
-        assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")
+        reported = client.get(path, headers={"accept": accepted})
+        assert (reported.status_code, reported.headers["content-type"]) == (404, "application/problem+json")
     assert client.post(path, headers={"accept": asking}).headers["content-type"] == "application/problem+json"
 
 

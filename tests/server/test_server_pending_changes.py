@@ -18,9 +18,9 @@ def test_looks_in_between_change_nothing_about_what_came_and_went(states: list[d
         if at == asked:
             noticed.take()
             told_at = now
-    told = noticed.take()
-    assert told["added"] == sorted(before.keys() - told_at.keys())
-    assert told["removed"] == sorted(told_at.keys() - before.keys())
-    assert set(told["changed"]) <= before.keys() & told_at.keys()
-    assert {name for name in before.keys() & told_at.keys() if before[name] != told_at[name]} <= set(told["changed"])
+    reported = noticed.take()
+    assert reported["added"] == sorted(before.keys() - told_at.keys())
+    assert reported["removed"] == sorted(told_at.keys() - before.keys())
+    assert set(reported["changed"]) <= before.keys() & told_at.keys()
+    assert {name for name in before.keys() & told_at.keys() if before[name] != told_at[name]} <= set(reported["changed"])
     assert noticed.take() == {"added": [], "changed": [], "removed": []}

@@ -80,7 +80,7 @@ def test_an_address_that_is_no_database_is_refused_before_anybody_is_served(home
     assert "the database URL cannot be understood" in said
 
 
-def test_a_home_that_cannot_be_made_is_told_before_anybody_is_served(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_cannot_be_made_is_reported_before_anybody_is_served(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLYARD_HOME", "/proc/nowhere")
     with _start(home) as process:
         out, said = process.communicate(timeout=60)
@@ -102,19 +102,19 @@ def test_a_server_says_at_once_that_it_waits_for_its_database_and_goes_on_when_i
     with _start(home, "--database-url", url) as process:
         try:
             assert process.stderr is not None
-            heard = [process.stderr.readline(), process.stderr.readline()]
-            assert heard[0].startswith("waiting for the database (database_unavailable): the database postgresql")
-            assert f"127.0.0.1:{port}" in heard[0]
-            assert heard[1].startswith("hint: ")
+            received = [process.stderr.readline(), process.stderr.readline()]
+            assert received[0].startswith("waiting for the database (database_unavailable): the database postgresql")
+            assert f"127.0.0.1:{port}" in received[0]
+            assert received[1].startswith("hint: ")
             with httpx.Client(base_url=_address(process), timeout=60) as client:
                 assert (client.get("/readyz").status_code, client.get("/healthz").status_code) == (503, 200)
                 cluster.start()
                 for line in process.stderr:
-                    heard.append(line)
+                    received.append(line)
                     if line.startswith("the database postgresql") and line.endswith("answers\n"):
                         break
                 assert client.get("/readyz").status_code == 200
-            assert "verysecret" not in "".join(heard)
+            assert "verysecret" not in "".join(received)
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)

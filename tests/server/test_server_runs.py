@@ -48,8 +48,8 @@ def _begin(client: Any, skill: str = "adder", **more: Any) -> Any:
     return answer.json()["data"]
 
 
-def test_a_run_goes_on_after_its_request_and_is_told_as_it_goes(live: httpx.Client, script: Script) -> None:
-    """It prints, and only ends when it has been heard: were the lines told at the end, this would never return."""
+def test_a_run_goes_on_after_its_request_and_is_reported_as_it_goes(live: httpx.Client, script: Script) -> None:
+    """It prints, and only ends when it has been heard: were the lines reported at the end, this would never return."""
     script("import time\nprint('begun', flush=True)\nfor _ in range(600):\n    time.sleep(0.05)\n")
     run = _begin(live)
     assert run["state"] in ("queued", "running")
@@ -65,12 +65,12 @@ def test_a_run_goes_on_after_its_request_and_is_told_as_it_goes(live: httpx.Clie
 def test_the_events_of_a_run_are_its_states_lines_steps_and_its_end(live: httpx.Client, script: Script) -> None:
     script(STEPS)
     run = _begin(live, parameters={"x": 1})
-    told = list(_events(live, run["run_id"]))
-    names = [name for _, name, _ in told]
+    reported = list(_events(live, run["run_id"]))
+    names = [name for _, name, _ in reported]
     assert sorted(names[-5:-2]) == ["log", "step", "step"]  # on two pipes
     assert names[-2:] == ["state", "end"]
-    assert [data["step"]["stepName"] for _, name, data in told if name == "step"] == ["one", "two"]
-    end = told[-1][2]["run"]
+    assert [data["step"]["stepName"] for _, name, data in reported if name == "step"] == ["one", "two"]
+    end = reported[-1][2]["run"]
     assert (end["state"], end["output"], end["stdout"]) == ("succeeded", 2, "begun\n")
     assert live.get(f"{RUNS}/{run['run_id']}").json()["data"] == end
 
@@ -93,14 +93,14 @@ def test_who_comes_back_is_told_the_rest_and_nothing_twice(live: httpx.Client, s
     assert [name for _, name, _ in _events(live, run["run_id"], **{"Last-Event-ID": "rubbish"})][-1] == "end"
 
 
-def test_what_a_run_did_is_told_before_how_it_ended(live: httpx.Client, script: Script) -> None:
+def test_what_a_run_did_is_reported_before_how_it_ended(live: httpx.Client, script: Script) -> None:
     """Whoever looks when it is over is told in the order of whoever followed it."""
     script(STEPS)
     live.post("/api/v1/catalog/refresh")
     run = live.post(RUNS, json={"skill": "adder"}).json()["data"]
-    told = list(_events(live, run["run_id"]))
-    assert [name for _, name, _ in told] == ["log", "step", "step", "state", "end"]
-    assert [event_id for event_id, _, _ in told] == ["0.6.0.0", "0.6.0.1", "0.6.0.2", "3.6.0.2", "3.6.0.2"]
+    reported = list(_events(live, run["run_id"]))
+    assert [name for _, name, _ in reported] == ["log", "step", "step", "state", "end"]
+    assert [event_id for event_id, _, _ in reported] == ["0.6.0.0", "0.6.0.1", "0.6.0.2", "3.6.0.2", "3.6.0.2"]
 
 
 def test_a_run_that_has_ended_is_not_cancelled_any_more(client: TestClient, script: Script) -> None:
@@ -160,8 +160,8 @@ def test_runs_are_counted_by_day_and_those_of_a_schedule_folded(client: TestClie
     client.post("/api/v1/schedules", json=schedule)
     for _ in range(2):
         begun = client.post("/api/v1/schedules/sums/run").json()["data"]["run_id"]
-        with client.stream("GET", f"{RUNS}/{begun}/events") as told:
-            assert "end" in told.read().decode()
+        with client.stream("GET", f"{RUNS}/{begun}/events") as reported:
+            assert "end" in reported.read().decode()
     folded = client.get(RUNS, params={"fold": "true"}).json()
     assert (folded["meta"]["total"], folded["meta"]["runs"]) == (2, 3)
     assert [(one["schedule"], one["runs"], one["failures"]) for one in folded["data"]] == [("sums", 2, 2), (None, 1, 0)]
@@ -224,9 +224,9 @@ def app(request: pytest.FixtureRequest, home: Path) -> FastAPI:
 
 
 def _question(live: httpx.Client, run_id: str) -> str:
-    told = next(data for _, name, data in _events(live, run_id) if name == "asked")
+    reported = next(data for _, name, data in _events(live, run_id) if name == "asked")
     (question,) = live.get("/api/v1/approvals/questions").json()["data"]
-    assert (question["id"], question["run_id"], question["skill_name"]) == (told["question"], run_id, "adder")
+    assert (question["id"], question["run_id"], question["skill_name"]) == (reported["question"], run_id, "adder")
     return str(question["id"])
 
 

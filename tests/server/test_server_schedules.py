@@ -127,12 +127,12 @@ def test_a_schedule_is_run_now_and_comes_due_as_before(client: TestClient, repor
         ({"at": "2090-01-31T08:00+02:00", "time_zone": "Asia/Shanghai"}, ["01-31T06:00:00Z"]),
     ],
 )
-def test_when_a_schedule_would_come_due_is_told_before_it_is_made(
+def test_when_a_schedule_would_come_due_is_reported_before_it_is_made(
     client: TestClient, times: dict[str, str], expected: list[str]
 ) -> None:
-    told = client.post(f"{SCHEDULES}/preview", json=times).json()["data"]
-    assert [moment[5:] for moment in told] == expected
-    assert told == sorted(set(told))
+    reported = client.post(f"{SCHEDULES}/preview", json=times).json()["data"]
+    assert [moment[5:] for moment in reported] == expected
+    assert reported == sorted(set(reported))
     assert client.get(SCHEDULES).json()["data"] == []
 
 
@@ -146,7 +146,7 @@ def test_when_a_schedule_would_come_due_is_told_before_it_is_made(
         {"time_zone": "Mars"},
     ],
 )
-def test_a_time_that_cannot_be_meant_is_told_before_a_schedule_is_made(client: TestClient, times: dict[str, str]) -> None:
+def test_a_time_that_cannot_be_meant_is_reported_before_a_schedule_is_made(client: TestClient, times: dict[str, str]) -> None:
     answer = client.post(f"{SCHEDULES}/preview", json=times)
     assert (answer.status_code, answer.json()["success"]) == (400, False)
 

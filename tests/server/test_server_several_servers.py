@@ -171,15 +171,15 @@ def test_a_run_of_one_server_is_followed_live_through_the_other_and_taken_up_aga
     _skill(both, "talker", WAITS)
     run = _begin(both.one, "talker", a=1)
     path = f"{RUNS}/{run}/events"
-    told = []
+    reported = []
     for event in _events(both.other, path):
-        told.append(event)
-        if len([name for _, name, _ in told if name in ("log", "step")]) == 3:
+        reported.append(event)
+        if len([name for _, name, _ in reported if name in ("log", "step")]) == 3:
             break
-    assert [data["text"] for _, name, data in told if name == "log"] == ["begun\n"]
-    assert [data["step"]["stepName"] for _, name, data in told if name == "step"] == ["inner", "outer"]
+    assert [data["text"] for _, name, data in reported if name == "log"] == ["begun\n"]
+    assert [data["step"]["stepName"] for _, name, data in reported if name == "step"] == ["inner", "outer"]
     assert both.other.post(f"{RUNS}/{run}/cancel").json()["data"]["state"] == "cancelled"
-    rest = list(_events(both.one, path, **{"Last-Event-ID": told[-1][0]}))
+    rest = list(_events(both.one, path, **{"Last-Event-ID": reported[-1][0]}))
     assert [name for _, name, _ in rest] == ["state", "end"]
     end = rest[-1][2]["run"]
     assert (end["stdout"], [step["stepName"] for step in end["steps"]]) == ("begun\n", ["inner", "outer"])
@@ -274,16 +274,16 @@ def test_a_turn_that_one_server_works_on_is_followed_and_gone_on_with_through_th
         path = f"{conversations}/{made.json()['data']['id']}"
         models.script(Hold("Once upon a time"), Say("I know you."))
         turn = both.one.post(f"{path}/messages", json={"text": "A story"}).json()["data"]["id"]
-        told, following = [], f"{path}/turns/{turn}/events"
+        reported, following = [], f"{path}/turns/{turn}/events"
         for event in _events(both.other, following):
-            told.append(event)
-            if "".join(data["delta"] for _, name, data in told if name == "text") == "Once upon a time":
+            reported.append(event)
+            if "".join(data["delta"] for _, name, data in reported if name == "text") == "Once upon a time":
                 break
-        assert told[0][1] == "begin"
+        assert reported[0][1] == "begin"
         stopped = both.other.post(f"{path}/turns/{turn}/stop")
         assert stopped.status_code == 200
         for client in (both.other, both.one):
-            rest = list(_events(client, following, **{"Last-Event-ID": told[-1][0]}))
+            rest = list(_events(client, following, **{"Last-Event-ID": reported[-1][0]}))
             assert [name for _, name, _ in rest if name != "usage"] == ["end"]
             assert rest[-1][2]["state"] == "stopped"
         again = both.other.post(f"{path}/messages", json={"text": "Do you know me?"}).json()["data"]["id"]

@@ -111,8 +111,8 @@ def test_installs_end_as_store_failed_and_the_server_answers_others_meanwhile(
     assert len(answers) < len(sending)
     for thread in sending:
         thread.join(120)
-    told = [(answer.status_code, answer.json()["code"]) for answer in answers]
-    assert told == [(503, "store_failed")] * 6
+    reported = [(answer.status_code, answer.json()["code"]) for answer in answers]
+    assert reported == [(503, "store_failed")] * 6
     assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers)
     assert live.get("/api/v1/skill-definitions?isActive=true").json()["data"] == []
     assert [path.name for path in (home / "data/skills/.work").iterdir()] == ["gate"]

@@ -53,14 +53,14 @@ class Client:
 @pytest.fixture(autouse=True)
 async def complaints(caplog: pytest.LogCaptureFixture) -> AsyncIterator[list[object]]:
     """What a loop says of tasks and generators that nobody looks after: nothing."""
-    heard: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+    received: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: received.append(context))
     gc.freeze()  # only what the test makes is collected: all that the suite has made takes a second each time
-    yield heard
+    yield received
     gc.collect()
     gc.unfreeze()
     await asyncio.sleep(0)
-    assert heard == []
+    assert received == []
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 

@@ -1,4 +1,4 @@
-"""Values that the records do not take: told as what they are, and nobody is asked to try again."""
+"""Values that the records do not take: refused as what they are, and nobody is asked to try again."""
 
 from __future__ import annotations
 

@@ -31,24 +31,24 @@ def two(client: TestClient, pack: Pack) -> tuple[str, str]:
 
 
 def test_two_versions_are_compared_file_by_file(client: TestClient, two: tuple[str, str]) -> None:
-    told = client.get(f"{API}/tidy/versions/{two[0]}/diff/{two[1]}").json()["data"]
-    files = {file["path"]: file for file in told["files"]}
+    reported = client.get(f"{API}/tidy/versions/{two[0]}/diff/{two[1]}").json()["data"]
+    files = {file["path"]: file for file in reported["files"]}
     assert {path: file["change"] for path, file in files.items()} == {
         "gone.md": "removed", "notes.md": "changed", "scripts/a.py": "added",
     }  # fmt: skip
     assert files["notes.md"]["lines"] == "--- a/notes.md\n+++ b/notes.md\n@@ -1,2 +1,2 @@\n-old\n+new\n \n"
-    assert (files["gone.md"]["before"], files["gone.md"]["after"], told["unchanged"]) == (2, None, 1)
-    old, new = told["before"], told["after"]
+    assert (files["gone.md"]["before"], files["gone.md"]["after"], reported["unchanged"]) == (2, None, 1)
+    old, new = reported["before"], reported["after"]
     assert (old["version"], old["powers"]["scripts"], new["version"], new["powers"]["scripts"]) == (
         two[0], [], two[1], ["scripts/a.py"],
     )  # fmt: skip
     assert old["description_tokens"] == new["description_tokens"] > 0
     assert old["instruction_tokens"] == new["instruction_tokens"] > 0
-    assert [sentence for sentence in told["widened"] if "scripts/a.py" in sentence]
+    assert [sentence for sentence in reported["widened"] if "scripts/a.py" in sentence]
     back = client.get(f"{API}/tidy/versions/{two[1]}/diff/{two[0]}").json()["data"]
-    assert (back["widened"], back["narrowed"], told["narrowed"]) == ([], told["widened"], [])
-    assert (told["added_effects"], told["removed_effects"]) == (None, None), "nobody watched them"
-    assert client.get(f"{API}/tidy/versions/{two[0]}/diff/current").json()["data"] == told
+    assert (back["widened"], back["narrowed"], reported["narrowed"]) == ([], reported["widened"], [])
+    assert (reported["added_effects"], reported["removed_effects"]) == (None, None), "nobody watched them"
+    assert client.get(f"{API}/tidy/versions/{two[0]}/diff/current").json()["data"] == reported
     assert client.get(f"{API}/tidy/versions/{two[0]}/diff/1.0").json()["code"] == "version_not_found"
 
 
@@ -106,9 +106,9 @@ def test_a_withdrawn_version_does_not_come_back_until_that_is_undone(client: Tes
         client.post(f"{API}/tidy/versions/current/{undo}", json={"reason": "old"})
         (verdict,) = client.get("/api/v1/catalog/verdicts", params=known).json()["data"]
         whole = client.get("/api/v1/catalog/skill", params=known).json()["data"]
-        for told in (verdict, whole):
-            assert told["withdrawal"] == withdrawal
-            assert "old" in told["withdrawn"]
+        for reported in (verdict, whole):
+            assert reported["withdrawal"] == withdrawal
+            assert "old" in reported["withdrawn"]
         client.post(f"{API}/tidy/versions/current/{undo}", json={"undo": True})
     (verdict,) = client.get("/api/v1/catalog/verdicts", params=known).json()["data"]
     assert (verdict["scanned"], verdict["withdrawal"], verdict["withdrawn"]) == (True, None, None)

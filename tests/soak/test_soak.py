@@ -25,11 +25,11 @@ def test_nothing_is_lost_or_doubled_while_servers_workers_the_proxy_and_the_data
     command += ["--servers", str(servers), "--workers", str(workers), "--seed", "11", "--report", str(report)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(report.read_text())
-    assert (told["lost"], told["doubled"], told["left"], told["strange"]) == ([], [], [], [])
-    assert told["accepted"] > 0
-    assert sum(told["states"].values()) == told["accepted"]
-    assert sum(told["faults"].values()) >= 10
+    reported = json.loads(report.read_text())
+    assert (reported["lost"], reported["doubled"], reported["left"], reported["strange"]) == ([], [], [], [])
+    assert reported["accepted"] > 0
+    assert sum(reported["states"].values()) == reported["accepted"]
+    assert sum(reported["faults"].values()) >= 10
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -22,10 +22,10 @@ NO_QUEUES = dict.fromkeys(("connections", "connections of a server", "connection
 @pytest.mark.parametrize("name", SITES)
 def test_each_part_is_as_busy_as_the_arithmetic_says(name: str) -> None:
     site = SITES[name]
-    told = {part.name: part.share(site) for part in parts({**NO_QUEUES, **MEASURED})}
+    reported = {part.name: part.share(site) for part in parts({**NO_QUEUES, **MEASURED})}
     simulated = simulate(site, seconds=60 if site.agents > 1000 else 600)
     for found in simulated:
-        expected = sum(told[part] for part in OF_PART[found.part])
+        expected = sum(reported[part] for part in OF_PART[found.part])
         if found.part == "servers":  # the arithmetic counts what is read, and a run is asked for there too
             expected *= (site.reads + site.runs) / site.reads
         if found.part == "turns of workers" and simulated[1].grows:

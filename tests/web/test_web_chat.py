@@ -441,14 +441,14 @@ def test_a_hostile_model_is_bounded_and_shown_as_text(talk: Site, models: Script
     assert page.evaluate("document.documentElement.scrollWidth") <= 1440
 
 
-def test_what_the_history_was_put_into_is_told(talk: Site, models: ScriptedModels, visit: Open) -> None:
+def test_what_the_history_was_put_into_is_reported(talk: Site, models: ScriptedModels, visit: Open) -> None:
     models.answer_with(lambda seen: Say("They spoke of tea." if "Summarise" in seen.said else "A long answer. " * 300))
     page = visit(talk, f"/chat/{begin(talk, settings={'history_tokens': 1000})}")
     for number in range(1, 5):
         write(page, f"Question {number}")
         expect(turn(page, number).get_by_role("button", name="Copy the answer")).to_be_visible()
-    told = page.get_by_text("the beginning of the conversation was summarised").first
-    expect(told).to_be_visible()
+    reported = page.get_by_text("the beginning of the conversation was summarised").first
+    expect(reported).to_be_visible()
     page.get_by_text("Summary").first.click()
     expect(page.get_by_text("They spoke of tea.").first).to_be_visible()
 
@@ -488,8 +488,8 @@ def _over(site: Site, conversation: str, turn_id: str) -> bool:
     """Wait until a turn has ended, by listening to it."""
     from urllib.request import urlopen
 
-    with urlopen(f"{site.address}{CHAT}/conversations/{conversation}/turns/{turn_id}/events", timeout=60) as told:
-        return b'"end"' in told.read()
+    with urlopen(f"{site.address}{CHAT}/conversations/{conversation}/turns/{turn_id}/events", timeout=60) as reported:
+        return b'"end"' in reported.read()
 
 
 def test_an_agent_is_chosen_for_a_conversation(talk: Site, models: ScriptedModels, visit: Open) -> None:

@@ -70,8 +70,8 @@ def _talked(site: Site, rules: dict[str, str]) -> str:
     made = str(site.ask("POST", "/api/v1/chat/conversations", body)["data"]["id"])
     at = f"/api/v1/chat/conversations/{made}"
     turn = site.ask("POST", f"{at}/messages", {"text": "How many words has this: One fish."})["data"]["id"]
-    with urlopen(f"{site.address}{at}/turns/{turn}/events", timeout=60) as told:
-        assert b"event: end" in told.read()
+    with urlopen(f"{site.address}{at}/turns/{turn}/events", timeout=60) as reported:
+        assert b"event: end" in reported.read()
     return made
 
 
@@ -168,10 +168,10 @@ def test_what_is_not_there_is_said_in_chinese_with_the_original_words_and_a_way_
     expect(page).to_have_url(re.compile(r"/skills$"))
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.goto("/runs/run_nosuch")
-    told = page.get_by_role("alert")
-    expect(told).to_contain_text("没有这条记录")
-    expect(told.locator("[lang=en]")).to_contain_text("run_nosuch")
-    expect(told.locator("[lang=en] code")).to_have_text("skillyard runs")
+    reported = page.get_by_role("alert")
+    expect(reported).to_contain_text("没有这条记录")
+    expect(reported.locator("[lang=en]")).to_contain_text("run_nosuch")
+    expect(reported.locator("[lang=en] code")).to_have_text("skillyard runs")
     page.goto("/doctor")
     expect(page.get_by_text("脚本所需的软件包")).to_be_visible()
     expect(page.get_by_text("沙箱 bwrap")).to_be_visible()

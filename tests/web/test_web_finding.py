@@ -25,8 +25,8 @@ def rows(page: Page) -> Locator:
 def counts(page: Page, name: str) -> dict[str, int]:
     """The choices of a filter, each with how many skills it would leave."""
     texts = page.get_by_role("combobox", name=name, exact=True).locator("option").all_inner_texts()
-    told = [text.rpartition(" (") for text in texts if text.endswith(")")]
-    return {label: int(count.rstrip(")")) for label, _, count in told}
+    reported = [text.rpartition(" (") for text in texts if text.endswith(")")]
+    return {label: int(count.rstrip(")")) for label, _, count in reported}
 
 
 def test_filters_leave_as_many_skills_as_they_say_and_stand_in_the_address(site: Site, visit: Open) -> None:
@@ -68,18 +68,18 @@ def test_the_filters_of_a_search_are_on_one_line_and_taken_back_with_one_click(s
 
 def test_matches_that_are_less_sure_are_left_out_where_that_is_chosen(site: Site, visit: Open) -> None:
     asked = "how many words has this text"
-    told = site.ask("GET", f"/api/v1/catalog/search?limit=100&q={asked.replace(' ', '+')}")["data"]
-    sure = [one["skill"]["name"] for one in told if one["confidence"] >= 0.5]
-    assert 0 < len(sure) < len(told)
+    reported = site.ask("GET", f"/api/v1/catalog/search?limit=100&q={asked.replace(' ', '+')}")["data"]
+    sure = [one["skill"]["name"] for one in reported if one["confidence"] >= 0.5]
+    assert 0 < len(sure) < len(reported)
     page = visit(site, f"/skills?q={asked.replace(' ', '+')}")
-    expect(rows(page)).to_have_count(len(told))
+    expect(rows(page)).to_have_count(len(reported))
     page.get_by_role("combobox", name="Confidence").select_option("0.5")
     expect(rows(page)).to_have_count(len(sure))
     assert "least=0.5" in page.url
     page.reload()
     expect(rows(page)).to_have_count(len(sure))
     page.get_by_role("button", name="Clear all filters").click()
-    expect(rows(page)).to_have_count(len(told))
+    expect(rows(page)).to_have_count(len(reported))
 
 
 def names(page: Page) -> list[str]:
@@ -107,8 +107,8 @@ def test_rows_say_what_skills_cost_and_when_they_were_used_in_the_order_that_is_
     page.reload()
     expect(order).to_have_value("used")
     order.select_option("tokens")
-    told = {one["id"]: one for one in site.ask("GET", "/api/v1/catalog?limit=100")["data"]}
-    most = max(told.values(), key=lambda one: one["instruction_tokens"])
+    reported = {one["id"]: one for one in site.ask("GET", "/api/v1/catalog?limit=100")["data"]}
+    most = max(reported.values(), key=lambda one: one["instruction_tokens"])
     expect(rows(page).first).to_contain_text(most["name"])
     with page.expect_response("**/api/v1/catalog?sort=risk*"):
         order.select_option("risk")
@@ -252,13 +252,13 @@ def test_searches_and_collections_are_saved_and_found_again(
 
 
 def test_the_page_of_a_skill_tells_what_is_known_about_it_and_its_tags_lead_on(site: Site, visit: Open) -> None:
-    told = site.ask("GET", "/api/v1/catalog/skill?skill=text-statistics")["data"]
+    reported = site.ask("GET", "/api/v1/catalog/skill?skill=text-statistics")["data"]
     page = visit(site, "/skills/config:text-statistics?tab=about")
     aside = page.get_by_role("complementary").filter(has_text="Digest")
-    for fact in (told["id"], told["kind"], told["digest"], told["directory"]):
+    for fact in (reported["id"], reported["kind"], reported["digest"], reported["directory"]):
         expect(aside.get_by_text(fact, exact=True).first).to_be_visible()
-    aside.get_by_role("link", name=told["tags"][0], exact=True).click()
-    expect(page.get_by_role("combobox", name="Tag", exact=True)).to_have_value(told["tags"][0])
+    aside.get_by_role("link", name=reported["tags"][0], exact=True).click()
+    expect(page.get_by_role("combobox", name="Tag", exact=True)).to_have_value(reported["tags"][0])
     expect(rows(page).filter(has_text="text-statistics")).to_have_count(1)
 
 

@@ -219,15 +219,15 @@ def test_what_is_no_skill_is_refused_with_a_way_out_and_can_be_chosen_anew(site:
 def test_an_agent_is_built_while_its_exact_prompt_is_shown(site: Site, visit: Open) -> None:
     page = visit(site, "/agents")
     page.get_by_role("link", name="Create an agent").click()
-    told = page.get_by_role("region", name="Text", exact=True)
-    expect(told).to_contain_text("csv-summary")  # none chosen: all
+    reported = page.get_by_role("region", name="Text", exact=True)
+    expect(reported).to_contain_text("csv-summary")  # none chosen: all
     page.get_by_role("textbox", name="Name").fill("Editor")
     page.get_by_role("textbox", name="Prompt").fill("You are a careful editor.")
     page.get_by_placeholder("Add a skill").fill("how long does it take to read")
     page.get_by_role("option", name=re.compile("text-statistics")).click()
-    expect(told).to_contain_text("You are a careful editor.")
-    expect(told).to_contain_text("text-statistics")
-    expect(told).not_to_contain_text("csv-summary")
+    expect(reported).to_contain_text("You are a careful editor.")
+    expect(reported).to_contain_text("text-statistics")
+    expect(reported).not_to_contain_text("csv-summary")
     page.get_by_role("tab", name="Tokens per skill").click()
     expect(page.get_by_role("region", name="Tokens per skill").get_by_role("row")).to_have_count(2)
     page.get_by_role("button", name="Save").click()

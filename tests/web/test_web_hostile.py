@@ -124,7 +124,7 @@ def test_a_slow_line_shows_places_and_then_the_skills(site: Site, visit: Open) -
     assert page.evaluate("window.__shift") < 0.05
 
 
-def test_a_server_that_is_killed_is_told_and_the_page_goes_on_when_it_is_back(site: Site, visit: Open) -> None:
+def test_a_server_that_is_killed_is_reported_and_the_page_goes_on_when_it_is_back(site: Site, visit: Open) -> None:
     page = visit(site, "/runs")
     page.watch.forgive(r"ERR_CONNECTION|Failed to load resource|dynamically imported|preload CSS")  # type: ignore[attr-defined]
     expect(page.get_by_role("heading", level=1)).to_be_visible()

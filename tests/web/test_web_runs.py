@@ -137,8 +137,8 @@ def past(shared_site: Site, reports: str) -> list[str]:
     shared_site.ask("POST", "/api/v1/schedules", check | when)
     for _ in range(3):
         run = shared_site.ask("POST", "/api/v1/schedules/every-year/run")["data"]["run_id"]
-        with urlopen(f"{shared_site.address}/api/v1/runs/{run}/events", timeout=60) as told:
-            assert b"event: end" in told.read()
+        with urlopen(f"{shared_site.address}/api/v1/runs/{run}/events", timeout=60) as reported:
+            assert b"event: end" in reported.read()
     given = {"skill": reports, "entry": "scripts/report.py", "arguments": ["missing.txt"], "parameters": {"city": "Lima"}}
     shared_site.ask("POST", "/api/v1/runs", given)
     return [run["run_id"] for run in shared_site.ask("GET", f"/api/v1/runs?skill={reports}&limit=4")["data"]]

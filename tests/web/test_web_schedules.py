@@ -132,7 +132,7 @@ def test_a_schedule_that_is_not_there_can_be_made(site: Site, visit: Open) -> No
 
 
 @pytest.mark.parametrize(("said", "why"), [("0 0 30 2 *", "ever comes due"), ("whenever", "not a valid cron expression")])
-def test_a_time_that_never_comes_is_told_while_it_is_written(site: Site, visit: Open, said: str, why: str) -> None:
+def test_a_time_that_never_comes_is_reported_while_it_is_written(site: Site, visit: Open, said: str, why: str) -> None:
     page = visit(site, "/schedules?add=config:data-processor")
     page.watch.forgive("status of 400")  # type: ignore[attr-defined]
     form = page.get_by_role("dialog")

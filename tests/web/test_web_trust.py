@@ -218,9 +218,9 @@ def test_a_person_signs_in_sees_which_program_asks_for_what_and_allows_part_of_i
     keyed_site: Site, visit: Open, readable: Check, uncut: Check
 ) -> None:
     back = "http://127.0.0.1:4711/callback"
-    told = {"client_name": "Cla\u202eude", "redirect_uris": [back]}
+    reported = {"client_name": "Cla\u202eude", "redirect_uris": [back]}
     request = {
-        "client_id": keyed_site.ask("POST", "/oauth/register", told)["client_id"], "redirect_uri": back, "state": "1.0",
+        "client_id": keyed_site.ask("POST", "/oauth/register", reported)["client_id"], "redirect_uri": back, "state": "1.0",
         "response_type": "code", "code_challenge": "c" * 43, "code_challenge_method": "S256",
         "resource": f"{keyed_site.address}/mcp",
     }  # fmt: skip

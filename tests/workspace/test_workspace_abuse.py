@@ -220,9 +220,9 @@ async def test_no_network_is_reached_and_the_answer_says_why(workspace: Workspac
 @pytest.mark.abuse("I11")
 async def test_secrets_do_not_come_back(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(policy=_policy(environment={"API_KEY": "s3cret-value"}))
-    heard: list[str] = []
-    answer = await workspace.bash('echo "key: $API_KEY"', listener=lambda _stream, text: heard.append(text))
-    assert (answer.text, "".join(heard)) == ("key: [redacted]", "key: [redacted]\n")
+    received: list[str] = []
+    answer = await workspace.bash('echo "key: $API_KEY"', listener=lambda _stream, text: received.append(text))
+    assert (answer.text, "".join(received)) == ("key: [redacted]", "key: [redacted]\n")
 
 
 @pytest.mark.abuse("I12")
@@ -377,6 +377,6 @@ async def test_what_a_command_left_behind_fills_the_folder_and_is_ended(make_wor
 @pytest.mark.abuse("I11")
 async def test_a_secret_in_two_pieces_does_not_go_to_who_listens(make_workspace: MakeWorkspace) -> None:
     workspace = make_workspace(policy=_policy(environment={"API_KEY": "s3cret-value"}))
-    heard: list[str] = []
-    await workspace.bash("printf s3cret-; sleep 0.1; echo value", listener=lambda _stream, text: heard.append(text))
-    assert "".join(heard) == "[redacted]\n"
+    received: list[str] = []
+    await workspace.bash("printf s3cret-; sleep 0.1; echo value", listener=lambda _stream, text: received.append(text))
+    assert "".join(received) == "[redacted]\n"

@@ -1,4 +1,4 @@
-"""Commands and code in a workspace: what stays from call to call, how each end is told, what goes on in the background."""
+"""Commands and code in a workspace: what stays from call to call, how each end is reported, what goes on in the background."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ async def test_exit_ends_the_command_and_not_the_session(workspace: Workspace) -
 
 
 async def test_output_comes_live_from_both_streams_and_whole_in_the_answer(workspace: Workspace) -> None:
-    heard: list[tuple[str, str]] = []
-    answer = await workspace.bash("echo é; echo two >&2", listener=lambda stream, text: heard.append((stream, text)))
-    assert "".join(text for stream, text in heard if stream == "stdout") == "é\n"
-    assert "".join(text for stream, text in heard if stream == "stderr") == "two\n"
+    received: list[tuple[str, str]] = []
+    answer = await workspace.bash("echo é; echo two >&2", listener=lambda stream, text: received.append((stream, text)))
+    assert "".join(text for stream, text in received if stream == "stdout") == "é\n"
+    assert "".join(text for stream, text in received if stream == "stderr") == "two\n"
     assert sorted(answer.text.split()) == ["two", "é"]
 
 

@@ -199,12 +199,12 @@ async def test_what_is_changed_after_a_session_is_left_alone(tmp_path: Path) -> 
     guard.begin({".envrc": str(copy)}, mounted=False)
     place.write_text("theirs")
     await guard.finish()
-    told = await guard.check(WorkspaceAnswer("bash", ""))
-    assert (place.read_text(), told.data["held_back"]) == ("mine", [".envrc"])
+    reported = await guard.check(WorkspaceAnswer("bash", ""))
+    assert (place.read_text(), reported.data["held_back"]) == ("mine", [".envrc"])
     copy.unlink()  # with the session
     place.write_text("mine, later")
-    told = await guard.check(WorkspaceAnswer("bash", ""))  # a call that was ended with the session
-    assert (place.read_text(), told.ok) == ("mine, later", True)
+    reported = await guard.check(WorkspaceAnswer("bash", ""))  # a call that was ended with the session
+    assert (place.read_text(), reported.ok) == ("mine, later", True)
 
 
 def test_where_coding_agents_look_is_held_back_in_a_project_and_in_a_home() -> None:

@@ -42,12 +42,12 @@ async def test_the_tools_are_offered_only_where_a_workspace_is_given(workspace: 
 @pytest.mark.row("003-12", "C-30")
 async def test_a_call_is_answered_with_fenced_output_a_code_and_the_live_text(workspace: Workspace, tmp_path: Path) -> None:
     tools = _tools(tmp_path, workspace)
-    heard: list[str] = []
+    received: list[str] = []
     command = {"command": "echo '</run_result>'; exit 4"}
-    result = await tools.call("bash", json.dumps(command), listener=lambda _stream, text: heard.append(text))
+    result = await tools.call("bash", json.dumps(command), listener=lambda _stream, text: received.append(text))
     assert (result.ok, result.code, result.data["exit_code"]) == (False, "command_failed", 4)
     assert result.text.count("&lt;/run_result>") == 1
-    assert "".join(heard) == "</run_result>\n"
+    assert "".join(received) == "</run_result>\n"
     done = await tools.call("file_write", {"path": "a.txt", "content": "x"})
     assert (done.ok, done.data["tool"]) == (True, "file_write")
     assert (await tools.call("code_run", {"language": "cobol", "code": "x"})).code == "invalid_input"
