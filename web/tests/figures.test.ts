@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Figures, InsightRow } from "@/api/insights";
 import type { RunSummary } from "@/api/runs";
 import { chatSearch, insightSearch, runsSearch, turnsSearch } from "@/app/search";
-import { COLUMNS, ordered, runsOf, told, turnsOf, valueOf } from "@/pages/insights/columns";
+import { COLUMNS, ordered, runsOf, withFigures, turnsOf, valueOf } from "@/pages/insights/columns";
 import { axisTop, callerName, declines, failedShare, failing } from "@/parts/figures";
 
 const NOTHING: Figures = {
@@ -84,6 +84,6 @@ test("a caller is called without the organisation that the server has of itself"
 
 test("a row of which no column says anything is left out", () => {
   const rows = [row("", { runs: 4 }), row("openai:gpt-5", { turns: 2 }), row("quiet", { cost: 0 })];
-  expect(told(rows, COLUMNS.model).map(({ key }) => key)).toEqual(["openai:gpt-5"]);
-  expect(told(rows, ["runs"]).map(({ key }) => key)).toEqual([""]);
+  expect(withFigures(rows, COLUMNS.model).map(({ key }) => key)).toEqual(["openai:gpt-5"]);
+  expect(withFigures(rows, ["runs"]).map(({ key }) => key)).toEqual([""]);
 });

@@ -18,7 +18,7 @@ export function installedId(id: string): string | undefined {
 
 export const skillQuery = (skill: string) =>
   queryOptions({
-    queryKey: ["skill", skill, "portrait"],
+    queryKey: ["skill", skill, "detail"],
     queryFn: ({ signal }) => answer(api.GET("/api/v1/catalog/skill", { params: { query: { skill } }, signal })),
   });
 

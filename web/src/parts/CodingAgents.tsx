@@ -52,7 +52,7 @@ function One({ agent, skill, name }: { agent: MachineAgent; skill: string; name:
   const may = useMay("skills:write");
   const linking = useLinking(skill, name, agent);
   const found = agent.skills.filter((one) => one.skill === skill);
-  const told = found[0];
+  const link = found[0];
   return (
     <li>
       <Box miw={0}>
@@ -60,10 +60,10 @@ function One({ agent, skill, name }: { agent: MachineAgent; skill: string; name:
           <Text size="sm" fw={600}>
             {agent.title}
           </Text>
-          {told && <State linked={told} />}
+          {link && <State linked={link} />}
         </Group>
         <Text size="xs" c="dimmed" className={classes.path ?? ""}>
-          <bdi>{visible(told?.path ?? agent.folder)}</bdi>
+          <bdi>{visible(link?.path ?? agent.folder)}</bdi>
         </Text>
       </Box>
       <Switch

@@ -18,7 +18,7 @@ interface Props {
   open?: ((path: string) => void) | undefined;
   /** The highest heading that it may have: the first belongs to the page around it. */
   heading?: 2 | 3 | 4;
-  /** Told what of the text is not drawn. */
+  /** Called with what of the text is not drawn. */
   hides?: ((parts: readonly string[]) => void) | undefined;
 }
 

@@ -19,7 +19,7 @@ import { Loaded } from "@/parts/Loaded";
 import { Page } from "@/parts/Page";
 import { Section } from "@/parts/Section";
 
-import { type Column, COLUMNS, ordered, runsOf, told, turnsOf, valueOf } from "./columns";
+import { type Column, COLUMNS, ordered, runsOf, withFigures, turnsOf, valueOf } from "./columns";
 import classes from "./InsightsPage.module.css";
 import { insights } from "./words";
 
@@ -138,7 +138,7 @@ function Rows({ report }: { report: InsightReport }) {
   return (
     <>
       <DataTable minWidth={Math.min(320, 200 + columns.length * 80)} columns={[{ name: <Sorting column="name" /> }, ...columns.map((column) => ({ name: <Sorting column={column} />, right: true }))]}>
-        {ordered(told(report.rows, columns), by, up).map((row) => (
+        {ordered(withFigures(report.rows, columns), by, up).map((row) => (
           <Table.Tr key={`${row.skill ?? ""} ${row.key}`}>
             <Table.Td className={classes.name ?? ""}>
               <Name by={report.by} row={row} />

@@ -39,7 +39,7 @@ const VALUES: Readonly<Record<Column, (figures: Figures) => number | null | unde
 export const valueOf = (column: Column, figures: Figures): number | undefined => VALUES[column](figures) ?? undefined;
 
 /** The rows of which one of these columns says anything. */
-export const told = (rows: readonly InsightRow[], columns: readonly Column[]): readonly InsightRow[] => rows.filter(({ figures }) => columns.some((column) => valueOf(column, figures)));
+export const withFigures = (rows: readonly InsightRow[], columns: readonly Column[]): readonly InsightRow[] => rows.filter(({ figures }) => columns.some((column) => valueOf(column, figures)));
 
 /** The rows by a column, or by their names; what has no value stands last, whichever way. */
 export function ordered(rows: readonly InsightRow[], by: Column | "name" | undefined, up: boolean): readonly InsightRow[] {

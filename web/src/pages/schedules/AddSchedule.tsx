@@ -48,14 +48,14 @@ export default function AddSchedule({ skill, close }: Props) {
 
 function OfSkill({ id, close, other }: { id: string; close: () => void; other: () => void }) {
   const t = useText(schedules);
-  const portrait = useQuery(skillQuery(id));
-  const runs = portrait.data?.run.possible === true;
+  const detail = useQuery(skillQuery(id));
+  const runs = detail.data?.run.possible === true;
   return (
     <Stack gap="md">
       <Input.Wrapper label={t.skill} labelElement="div">
         <Group gap={4} wrap="nowrap">
           <AnchorLink to="/skills/$id" params={{ id }} size="sm" fw={560} truncate>
-            <bdi>{visible(portrait.data?.name ?? id)}</bdi>
+            <bdi>{visible(detail.data?.name ?? id)}</bdi>
           </AnchorLink>
           <Tooltip label={t.otherSkill}>
             <ActionIcon size="sm" aria-label={t.otherSkill} onClick={other}>
@@ -64,7 +64,7 @@ function OfSkill({ id, close, other }: { id: string; close: () => void; other: (
           </Tooltip>
         </Group>
       </Input.Wrapper>
-      <Loaded query={portrait} skeleton={<Skeleton h={420} />}>
+      <Loaded query={detail} skeleton={<Skeleton h={420} />}>
         {(skill) => (runs ? <Form skill={skill} close={close} /> : <CannotRun skill={skill} />)}
       </Loaded>
       {!runs && <FormFooter cancel={close} submit={t.submit} busy={false} disabled error={null} />}

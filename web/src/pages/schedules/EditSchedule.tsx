@@ -36,7 +36,7 @@ interface Chosen {
 export default function EditSchedule({ schedule, close }: Props) {
   const t = useText(schedules);
   const isEvent = schedule.skill.startsWith("event:");
-  const portrait = useQuery({ ...skillQuery(schedule.skill), enabled: !isEvent });
+  const detail = useQuery({ ...skillQuery(schedule.skill), enabled: !isEvent });
   const known = isEvent ? undefined : installedId(schedule.skill);
   const versions = useQuery({ ...versionsQuery(known ?? ""), enabled: known !== undefined });
   const [changed, setChanged] = useState(false);
@@ -54,7 +54,7 @@ export default function EditSchedule({ schedule, close }: Props) {
       {isEvent ? (
         <Form {...form} versions={[]} input={null} take={() => undefined} />
       ) : (
-        <Loaded query={portrait} skeleton={<Skeleton h={420} />}>
+        <Loaded query={detail} skeleton={<Skeleton h={420} />}>
           {(skill) =>
             known !== undefined && versions.isPending ? <Skeleton h={420} /> : <WithInput {...form} skill={skill} versions={(versions.data ?? []).filter((one) => !one.yanked && !one.removed && one.status !== "failed")} />
           }

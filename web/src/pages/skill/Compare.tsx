@@ -185,7 +185,7 @@ function Live({ id, before, after }: Two & { id: string }) {
   const t = useText(table);
   const format = useFormat();
   const query = useQuery(insightsQuery({ by: "version", since: daysAgo(DAYS - 1), until: daysAgo(0), skill: id, limit: 1000 }));
-  const told = before.declared_version !== null && after.declared_version !== null && before.declared_version !== after.declared_version;
+  const versionsDiffer = before.declared_version !== null && after.declared_version !== null && before.declared_version !== after.declared_version;
   return (
     <Box>
       <Group justify="space-between" mb="xs">
@@ -196,7 +196,7 @@ function Live({ id, before, after }: Two & { id: string }) {
           {t.allRuns}
         </AnchorLink>
       </Group>
-      {told ? (
+      {versionsDiffer ? (
         <Loaded query={query} skeleton={<Skeleton h={180} />}>
           {({ rows }) => {
             const of = ({ declared_version }: VersionContent) => rows.find(({ key }) => key === declared_version)?.figures;

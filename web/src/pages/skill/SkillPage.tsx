@@ -43,12 +43,12 @@ const route = getRouteApi("/skills/$id");
 
 export function SkillPage() {
   const { id } = route.useParams();
-  const portrait = useQuery(skillQuery(id));
-  const problem = portrait.error && asProblem(portrait.error);
+  const detail = useQuery(skillQuery(id));
+  const problem = detail.error && asProblem(detail.error);
   const known = installedId(id);
   if (problem?.code === "skill_not_found" && known) return <Uninstalled id={known} />;
   return (
-    <Loaded query={portrait} skeleton={<PageSkeleton id={id} />} frame={(failed) => <Unknown id={id}>{failed}</Unknown>}>
+    <Loaded query={detail} skeleton={<PageSkeleton id={id} />} frame={(failed) => <Unknown id={id}>{failed}</Unknown>}>
       {(skill) => <OneSkill skill={skill} />}
     </Loaded>
   );
