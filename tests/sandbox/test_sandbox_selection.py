@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from skillyard.sandbox import (
     choose_backend,
     container_backend,
     landlock,
+    listen_to_output,
     probe_all,
 )
 from skillyard.sandbox.bubblewrap import BubblewrapBackend
@@ -132,6 +134,25 @@ async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path,
     monkeypatch.setattr(backend_probe, "_probes", {})
     with pytest.raises(AssertionError):
         backend.probe()
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+async def test_what_a_probe_prints_is_not_taken_for_output_of_the_run_that_waits(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, threaded: bool
+) -> None:
+    monkeypatch.setattr(backend_probe, "_probes", {})
+    broken = tmp_path / "bwrap"
+    broken.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap 0.9.0 || echo uid map: denied >&2\n', encoding="ascii"
+    )
+    broken.chmod(0o755)
+    tmp_path.chmod(0o755)
+    backend = BubblewrapBackend(program=str(broken))
+    heard: list[str] = []
+    with listen_to_output(lambda _, text: heard.append(text)):
+        probe = await asyncio.to_thread(backend.probe) if threaded else backend.probe()
+    assert not probe.ok
+    assert heard == []
 
 
 def test_a_backend_that_does_not_hold_is_not_remembered_on_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

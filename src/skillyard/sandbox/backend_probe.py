@@ -15,6 +15,7 @@ import socket
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from pathlib import Path
 from typing import Final
 
@@ -92,13 +93,21 @@ def _weakness(result: SandboxResult) -> str:
 
 
 def _run_to_end(backend: SandboxBackend, job: Job) -> SandboxResult:
-    """Run the job now, on a loop of its own: in this thread when it has none, else in another."""
+    """Run the job now, on a loop of its own: in this thread when it has none, else in another.
+
+    Nothing of the caller's context is there: who listens to the output of a run that waits for the probe would hear the
+    probe, and on the wrong loop.
+    """
+
+    def run() -> SandboxResult:
+        return Context().run(lambda: asyncio.run(backend.run(job)))
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(backend.run(job))
+        return run()
     with ThreadPoolExecutor(1, "skillyard-probe") as thread:
-        return thread.submit(lambda: asyncio.run(backend.run(job))).result()
+        return thread.submit(run).result()
 
 
 def _key(name: str, binary: str | None) -> str:
