@@ -62,6 +62,7 @@ _CAUSES: Final = (
         _ROOT_WITHOUT,
         "start as an ordinary user, or leave root these capabilities: `docker run --cap-add` names each after `--cap-drop`",
     ),
+    ("ignores SIGCHLD", "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before the first run"),
     ("Too many open files", "raise the limit of open files: `ulimit -n 1024`"),
     (
         "Resource temporarily unavailable",
