@@ -67,8 +67,9 @@ def test_an_output_goes_through_a_link_and_into_a_device_or_a_pipe(tmp_path: Pat
     finally:
         for descriptor in (reader, there, device):
             os.close(descriptor)
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError) as caught:
         write_output(tmp_path, b"")
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path), None)
 
 
 def test_two_who_count_in_one_file_lose_no_number(tmp_path: Path) -> None:

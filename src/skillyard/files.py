@@ -75,7 +75,11 @@ def replace_file(
                 os.fchmod(descriptor, mode)
             if durable:
                 os.fsync(descriptor)
-        os.replace(beside, path)
+        try:
+            os.replace(beside, path)
+        except OSError as error:
+            error.filename, error.filename2 = os.fspath(path), None  # which people know
+            raise
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,22 @@ def test_rubbish_is_refused_in_two_lines_and_leaves_nothing(call: Call, project:
         assert answer.err.count("\n") == 2
         assert "hint: " in answer.err
     assert sorted(path.name for path in project.iterdir()) == [".git", "a.zip"]
+
+
+@pytest.mark.parametrize("command", ["verify", "install", "convert"])
+def test_a_pipe_in_the_place_of_an_archive_is_told_and_not_read(call: Call, project: Path, command: str) -> None:
+    os.mkfifo("pipe")
+    answer = call(command, "pipe", *(("--to", "claude-plugin") if command == "convert" else ()))
+    assert answer.code == 1
+    assert "is a pipe or a device" in answer.err
+    assert "hint: save what it gives to a file" in answer.err
+
+
+def test_a_link_to_itself_is_no_skill(call: Call, project: Path) -> None:
+    Path("loop").symlink_to("loop")
+    answer = call("pack", "loop")
+    assert answer.code == 1
+    assert answer.err == "error: loop has no file SKILL.md\nhint: name the folder of one skill\n"
 
 
 def test_a_folder_that_is_not_there_is_wrong_usage_in_the_same_words_for_all(call: Call, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -104,6 +105,27 @@ def test_a_defect_is_reported_without_a_traceback(call: Call, monkeypatch: pytes
     assert "SKILLYARD_DEBUG=1" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("error", "told", "helps"),
+    [
+        (RuntimeError("can't start new thread"), "can't start new thread", "ulimit -u"),
+        (MemoryError(), "Cannot allocate memory", "too little memory"),
+        (OSError(24, "Too many open files"), "Too many open files", "ulimit -n"),
+    ],
+)
+def test_a_limit_of_the_machine_is_no_defect(
+    call: Call, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str, helps: str
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(list_command, "list_command", fail)
+    answer = call("list")
+    assert answer.code == 1
+    assert answer.err.startswith(f"error: {told}\nhint: ")
+    assert helps in answer.err
+
+
 def test_the_debug_variable_shows_where_a_defect_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +174,30 @@ def test_a_reader_that_goes_away_ends_it_quietly(examples: Path) -> None:
         done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == 141
     assert done.stderr == b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of a pipe is set")
+def test_a_stream_that_does_not_wait_for_its_reader_loses_nothing(process: Call) -> None:
+    import fcntl
+
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)  # less than the help
+    os.set_blocking(write, False)
+    with subprocess.Popen([sys.executable, "-m", "skillyard", "--help"], stdout=write, stderr=subprocess.PIPE) as started:
+        os.close(write)
+        with os.fdopen(read, encoding="utf-8") as file:
+            out = file.read()
+        assert started.wait() == 0
+    assert out == process("--help").stdout
+
+
+def test_a_run_ends_where_the_parent_ignores_the_ends_of_children(examples: Path) -> None:
+    ignoring = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
+    words = ("run", "text-statistics", "--root", str(examples), "--input", '{"text": "One."}', "--timeout", "20s", "--json")
+    command = [sys.executable, "-c", ignoring, sys.executable, "-m", "skillyard", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    run = json.loads(done.stdout)
+    assert (run["status"], run["isolation"] in {"bwrap", "landlock"}) == ("ok", True)
 
 
 def test_text_that_a_stream_cannot_encode_becomes_question_marks(process: Call, examples: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -170,6 +172,31 @@ def test_an_input_that_cannot_be_read_is_told_in_words(call: Call, examples: Pat
     missing = call("run", "text-statistics", "--root", examples, "--input", "@nowhere.json")
     assert missing.err.startswith("error: --input @nowhere.json cannot be read: No such file or directory\n")
     assert "not a list" in call("run", "text-statistics", "--root", examples, "--input", "[1]").err
+
+
+@pytest.mark.parametrize("command", [("run", "x", "--input"), ("event", "x", "--data")])
+def test_a_text_without_end_is_not_read_without_end(call: Call, project: Path, command: tuple[str, ...]) -> None:
+    with (project / "long.json").open("wb") as file:
+        file.truncate(64 * 1024 * 1024)  # as long as a device would be, and nothing on the disk
+    answer = call(*command, "@long.json")
+    assert answer.code == 1
+    assert answer.err == "error: long.json is over 16 MB\nhint: make it shorter\n"
+
+
+def test_standard_input_that_is_no_text_is_told_in_words(call: Call, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), "utf-8"))
+    answer = call("run", "text-statistics", "--root", examples, "--input", "-")
+    assert answer.code == 2
+    assert answer.err.startswith("error: --input - cannot be read: ")
+
+
+def test_parameters_come_through_a_pipe(call: Call, examples: Path, project: Path) -> None:
+    read, write = os.pipe()
+    os.write(write, b'{"text": "Three short words."}')
+    os.close(write)
+    answer = call("run", "text-statistics", "--root", examples, "--input", f"@/dev/fd/{read}", "--json")
+    os.close(read)
+    assert answer.code == 0, answer.err
 
 
 def test_a_kind_that_cannot_be_run_here_points_to_its_instructions(call: Call, examples: Path) -> None:

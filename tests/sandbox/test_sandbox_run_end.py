@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
+from skillyard.errors import SandboxUnavailable
 from skillyard.sandbox import Job, Policy, SandboxBackend, container_parts, landlock
 from skillyard.sandbox.preparation import PreparedRun
 
@@ -85,3 +87,21 @@ async def test_a_launcher_that_fails_is_told_from_a_script_that_does(
     assert "the sandbox did not start" in result.detail
     assert "/nowhere/at/all" in result.detail
     assert result.stdout == b""
+
+
+async def test_a_program_that_ignores_the_ends_of_its_children_is_told(run_script) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(SandboxUnavailable, match="this program ignores SIGCHLD"):
+            await run_script("print(1)")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+async def test_an_end_that_nobody_saw_is_no_success(run_script, monkeypatch: pytest.MonkeyPatch) -> None:
+    def taken(*_: object) -> None:
+        raise ChildProcessError
+
+    monkeypatch.setattr("os.waitid", taken)
+    result = await run_script("exit 3\n", entry="scripts/main.sh")
+    assert (result.status, "waits for every child process" in result.detail) == ("error", True), result

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from skillyard.sandbox import (
     choose_backend,
     container_backend,
     landlock,
+    listen_to_output,
     probe_all,
 )
 from skillyard.sandbox.bubblewrap import BubblewrapBackend
@@ -132,6 +135,54 @@ async def test_a_probe_works_inside_a_running_loop_and_is_remembered(home: Path,
     monkeypatch.setattr(backend_probe, "_probes", {})
     with pytest.raises(AssertionError):
         backend.probe()
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+async def test_what_a_probe_prints_is_not_taken_for_output_of_the_run_that_waits(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, threaded: bool
+) -> None:
+    monkeypatch.setattr(backend_probe, "_probes", {})
+    broken = tmp_path / "bwrap"
+    broken.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap 0.9.0 || echo uid map: denied >&2\n', encoding="ascii"
+    )
+    broken.chmod(0o755)
+    tmp_path.chmod(0o755)
+    backend = BubblewrapBackend(program=str(broken))
+    heard: list[str] = []
+    with listen_to_output(lambda _, text: heard.append(text)):
+        probe = await asyncio.to_thread(backend.probe) if threaded else backend.probe()
+    assert not probe.ok
+    assert heard == []
+
+
+@pytest.mark.parametrize(("number", "name"), [(5, "CAP_KILL"), (7, "CAP_SETUID")])
+def test_root_that_cannot_be_another_user_or_end_its_programs_gets_no_sandbox(
+    home: Path, monkeypatch: pytest.MonkeyPatch, number: int, name: str
+) -> None:
+    everything = (1 << 41) - 1
+    monkeypatch.setattr(backend_probe, "_probes", {})
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(backend_probe, "_capabilities", lambda: everything)
+    assert Leaky().probe().ok
+    monkeypatch.setattr(backend_probe, "_capabilities", lambda: everything & ~(1 << number))
+    probe = Leaky().probe()  # what held with all of them says nothing
+    assert not probe.ok
+    assert probe.reason.endswith(f"lacks {name}")
+    assert "ordinary user" in probe.remedies[0]
+
+
+def test_a_limit_that_a_probe_met_is_what_helps_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_probe, "_probes", {})
+    monkeypatch.setattr(backend_probe, "_attack", lambda _: "the sandbox could not be started: [Errno 24] Too many open files")
+    assert Leaky().probe().remedies == ("raise the limit of open files: `ulimit -n 1024`", "fix it")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no capabilities")
+def test_the_capabilities_of_this_process_are_known() -> None:
+    held = backend_probe._capabilities()
+    assert held
+    assert held >> 7 & 1
 
 
 def test_a_backend_that_does_not_hold_is_not_remembered_on_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ def _without_waiting(path: str, flags: int) -> int:
     file = os.open(path, flags | NONBLOCK | NOCTTY)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is not a regular file", path)
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", path)
     return file
 
 
@@ -188,6 +188,8 @@ def _unreadable(target: CheckTarget, error: Exception, profile: Profile) -> tupl
     if any(diagnostic.severity == _ERROR for diagnostic in diagnostics):
         return diagnostics
     rule = "file-too-large" if isinstance(error, FileTooLarge) else "file-unreadable"
+    if isinstance(error, OSError) and error.errno == errno.EINVAL:
+        rule = "file-not-regular"
     message = error.message if isinstance(error, SkillyardError) else str(error)
     return (*diagnostics, diagnose(rule, file=Path(target.path).name, message=message, profile=profile))
 

@@ -17,9 +17,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillyard.catalog.catalog_state import SET_VARIABLE
 from skillyard.cli.screen import ScanProgress, require_existing
-from skillyard.errors import DatabaseUnavailable, InvalidConfiguration, InvalidInput, SkillNotFound, UsageProblem, ValueRefused
+from skillyard.errors import (
+    DatabaseUnavailable,
+    FileTooLarge,
+    InvalidConfiguration,
+    InvalidInput,
+    SkillNotFound,
+    UsageProblem,
+    ValueRefused,
+)
+from skillyard.files import read_limited
 from skillyard.library import Catalog
 from skillyard.plain_json import read_json
+from skillyard.text import limit_words
 from skillyard.times import MAX_RUN_MS
 
 if TYPE_CHECKING:
@@ -298,7 +308,7 @@ def parse_context(given: str) -> dict[str, Any]:
 def parse_json_object(option: str, given: str) -> dict[str, Any]:
     """The JSON object in the text itself, in a file (`@path`) or on standard input (`-`)."""
     if given == "-":
-        text = sys.stdin.read()
+        text = _standard_input(option)
     elif given.startswith("@"):
         text = _file_text(option, given[1:])
     else:
@@ -317,9 +327,35 @@ def parse_json_object(option: str, given: str) -> dict[str, Any]:
     return value
 
 
+_LARGEST_TEXT: Final = 16 * 1024 * 1024
+"""How much is read of a text that the command line names: a device may have no end."""
+
+
+def read_given_text(path: str | os.PathLike[str]) -> str:
+    """The text in a file, a pipe or a device that the command line names, in UTF-8 with or without a byte order mark.
+
+    Raises:
+        FileTooLarge: it is over 16 MB.
+        OSError: it cannot be read.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    return read_limited(path, _LARGEST_TEXT).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _standard_input(option: str) -> str:
+    try:
+        text = sys.stdin.read(_LARGEST_TEXT + 1)
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise UsageProblem(f"{option} - cannot be read: {reason}", hint="write a JSON object to standard input") from None
+    if len(text) > _LARGEST_TEXT:
+        raise FileTooLarge(f"{option} - is over {limit_words(_LARGEST_TEXT)}", hint="make it shorter")
+    return text
+
+
 def _file_text(option: str, path: str) -> str:
     try:
-        return Path(path).read_text("utf-8-sig")
+        return read_given_text(path)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise UsageProblem(f"{option} @{path} cannot be read: {reason}", hint="name a file with a JSON object") from None

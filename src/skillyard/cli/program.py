@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -348,6 +349,8 @@ def console() -> NoReturn:
     Python would take every skill of a long list apart before it ends, which takes longer than reading a tenth of them.
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
+    _wait_for_streams()
+    _see_ends_of_children()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts threads, for tables too small for them
     code = main()
     if "opentelemetry.trace" in sys.modules:  # its own clean-up would be left out
@@ -456,6 +459,20 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 # open to the end
+
+
+def _wait_for_streams() -> None:
+    """Let the standard streams wait, as a shell does: where the parent set them not to, a long answer would be cut off."""
+    for number in range(3) if hasattr(os, "get_blocking") else ():
+        with suppress(OSError):
+            if not os.get_blocking(number):
+                os.set_blocking(number, True)
+
+
+def _see_ends_of_children() -> None:
+    """Where the parent ignores that children end, this process would too, and so would what it starts: none of it ended."""
+    if hasattr(signal, "SIGCHLD") and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _accept_any_text() -> None:

@@ -7,6 +7,7 @@ and two lines: the problem, and how to fix it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain, pairwise, repeat
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from skillyard.cli.language import OWN_TEXT, translated, translated_answer, translated_failure
@@ -410,6 +412,17 @@ def exit_code(error: BaseException) -> int:
     return USAGE if isinstance(error, UsageProblem) else FAILURE
 
 
+_LIMITS: Final = MappingProxyType(
+    {
+        errno.EMFILE: "raise the limit of open files: `ulimit -n 1024`",
+        errno.ENFILE: "the machine has no more open files to give: end other programs, or raise fs.file-max",
+        errno.EAGAIN: "this user, or the container, may start no more processes and threads: end some, or raise `ulimit -u`",
+        errno.ENOMEM: "there is too little memory: end other programs, or raise `ulimit -v` or the limit of the container",
+    }
+)
+"""What helps where a limit of the machine was met, by the number of the error."""
+
+
 def describe_failure(error: Exception) -> dict[str, str]:
     """The error as `{"code", "message", "hint"}`; every text is there, none is empty."""
     if isinstance(error, SkillyardError):
@@ -417,11 +430,11 @@ def describe_failure(error: Exception) -> dict[str, str]:
     if isinstance(error, OSError):
         where = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
         reason = error.strerror or str(error) or type(error).__name__
-        return {
-            "code": "system_error",
-            "message": f"{where}{reason}",
-            "hint": "check the path, its permissions and the free space",
-        }
+        hint = _LIMITS.get(error.errno or 0, "check the path, its permissions and the free space")
+        return {"code": "system_error", "message": f"{where}{reason}", "hint": hint}
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
+        number = errno.ENOMEM if isinstance(error, MemoryError) else errno.EAGAIN
+        return {"code": "system_error", "message": str(error) or os.strerror(number), "hint": _LIMITS[number]}
     return {
         "code": "internal_error",
         "message": f"{type(error).__name__}: {error}",

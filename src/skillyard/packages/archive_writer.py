@@ -38,7 +38,7 @@ from skillyard.packages.archive_entries import (
     safe_name,
 )
 from skillyard.packages.digest import EntryKind, TreeEntry, digest_of, digest_of_entries, tree_entries
-from skillyard.paths import read_inside, slug
+from skillyard.paths import read_inside, real_path, slug
 from skillyard.text import limit_words
 
 PackageFormat = Literal["zip", "tar.gz", "skill"]
@@ -106,7 +106,7 @@ def pack(
     chosen = format or next((form for form, ends in _SUFFIXES.items() if name.lower().endswith(ends)), None)
     if chosen is None or chosen not in _WRITERS:
         raise InvalidInput(f"{format or name!r} is not a package format", hint="zip, tar.gz or skill")
-    root = Path(directory).resolve()
+    root = Path(real_path(directory))
     if not (root / "SKILL.md").is_file():
         raise NoSkillInside(f"{directory} has no file SKILL.md", hint="name the folder of one skill")
     ignored: list[str] = []
@@ -273,7 +273,7 @@ def copy_tree(
         ArchiveRefused: it has a link, or a name or a size that no package may have.
         OSError: it cannot be read or written.
     """
-    root = Path(directory).resolve()
+    root = Path(real_path(directory))
     with new_staging(within, limits, durable=durable) as writer:
         for path, kind, _ in sorted(walk_items(root, without)):
             if exact_names:

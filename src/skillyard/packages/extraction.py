@@ -92,7 +92,9 @@ def _checked_length(source: int, name: str, limits: PackageLimits) -> int:
 
     status = os.fstat(source)
     if not stat.S_ISREG(status.st_mode):
-        raise MalformedArchive(f"{Path(name).name} is not a file", hint=_FORMATS_HINT)
+        if stat.S_ISDIR(status.st_mode):
+            raise MalformedArchive(f"{name} is a folder, not a file", hint=_FORMATS_HINT)
+        raise MalformedArchive(f"{name} is a pipe or a device, not a file", hint="save what it gives to a file, and name that")
     if status.st_size > limits.archive:
         raise ArchiveTooLarge(
             f"{Path(name).name} is over {limit_words(limits.archive)}",

@@ -180,8 +180,13 @@ def _local_source(text: str) -> Source | None:
         return None
     if path.is_dir():
         return Source("folder", str(path.resolve()))
-    if path.exists():
+    if path.is_file():
         return Source("archive", str(path.resolve()))
+    if path.exists():
+        raise InvalidSource(
+            f"{text!r} is a pipe or a device, which cannot be read again for an update",
+            hint="save what it gives to a file, or name the address that it comes from",
+        )
     _refuse_ref(text)
     if text.startswith(("/", "./", "../", "~")):
         raise InvalidSource(f"there is no {text!r}", hint="check the path")

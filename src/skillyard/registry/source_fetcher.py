@@ -395,8 +395,8 @@ class SourceFetcher:
 
     def _unpacked(self, archive: Path, source: Source, into: Path) -> FetchedTree:
         try:
-            sha256 = digest_of(archive.read_bytes()) if archive.stat().st_size <= self.limits.archive else ""
-            extracted = extract(archive, into, self.limits)
+            extracted = extract(archive, into, self.limits)  # which refuses a device, of which reading may have no end
+            sha256 = digest_of(archive.read_bytes())
         except OSError as error:
             hint = "check the file; what was installed from a file that was removed is installed again from where it is now"
             raise InvalidSource(f"{archive} cannot be read: {error.strerror}", hint=hint) from None

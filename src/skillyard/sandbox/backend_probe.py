@@ -1,7 +1,7 @@
 """Finds out whether a backend keeps its promises here, by attacking it, and remembers the answer.
 
-A backend that holds is remembered on disk for this kernel, boot, user, program and version; one that does not is tried again by
-the next process, because someone may have fixed the machine meanwhile.
+A backend that holds is remembered on disk for this kernel, boot, user, capabilities of root, program and version; one that does
+not is tried again by the next process, because someone may have fixed the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import socket
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from skillyard._version import __version__
@@ -43,12 +45,47 @@ def probe_by_attack(
         return _probes[key]
     if key in _remembered():
         return _probes.setdefault(key, Probe(backend.name, ok=True, facts=dict(facts)))
-    reason = _attack(backend)
-    probe = Probe(backend.name, ok=not reason, reason=reason, remedies=remedies if reason else (), facts=dict(facts))
+    lacking = _lacking_capabilities()
+    reason = f"{_ROOT_WITHOUT}{', '.join(lacking)}" if lacking else _attack(backend)
+    helps = (*(remedy for words, remedy in _CAUSES if words in reason), *remedies) if reason else ()
+    probe = Probe(backend.name, ok=not reason, reason=reason, remedies=helps, facts=dict(facts))
     _probes[key] = probe
     if probe.ok:
         _remember(key)
     return probe
+
+
+_ROOT_WITHOUT: Final = "root cannot give a run a user of its own, because this process lacks "
+_NEEDED: Final = MappingProxyType({"CAP_CHOWN": 0, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7})
+"""What root needs to be another user for a run, to hand it files and to end it, with the numbers that the kernel gives them."""
+_CAUSES: Final = (
+    (
+        _ROOT_WITHOUT,
+        "start as an ordinary user, or leave root these capabilities: `docker run --cap-add` names each after `--cap-drop`",
+    ),
+    ("ignores SIGCHLD", "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before the first run"),
+    ("Too many open files", "raise the limit of open files: `ulimit -n 1024`"),
+    (
+        "Resource temporarily unavailable",
+        "raise the limit of processes, for example `ulimit -u 4096`, or the `--pids-limit` of the container",
+    ),
+)
+"""What helps where the machine itself is as it should be, by words of the reason."""
+
+
+def _capabilities() -> int | None:
+    """The set of capabilities of this process, a bit for each; None where there is none to be read."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _lacking_capabilities() -> list[str]:
+    """The capabilities that this process needs as root and does not have."""
+    held = _capabilities() if os.geteuid() == 0 else None
+    return [] if held is None else [name for name, number in _NEEDED.items() if not held >> number & 1]
 
 
 def is_remembered(called: str, binary: str) -> bool:
@@ -93,13 +130,21 @@ def _weakness(result: SandboxResult) -> str:
 
 
 def _run_to_end(backend: SandboxBackend, job: Job) -> SandboxResult:
-    """Run the job now, on a loop of its own: in this thread when it has none, else in another."""
+    """Run the job now, on a loop of its own: in this thread when it has none, else in another.
+
+    Nothing of the caller's context is there: who listens to the output of a run that waits for the probe would hear the
+    probe, and on the wrong loop.
+    """
+
+    def run() -> SandboxResult:
+        return Context().run(lambda: asyncio.run(backend.run(job)))
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(backend.run(job))
+        return run()
     with ThreadPoolExecutor(1, "skillyard-probe") as thread:
-        return thread.submit(lambda: asyncio.run(backend.run(job))).result()
+        return thread.submit(run).result()
 
 
 def _key(name: str, binary: str | None) -> str:
@@ -107,7 +152,8 @@ def _key(name: str, binary: str | None) -> str:
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     changed = Path(binary).stat().st_mtime_ns if binary else 0
-    return f"{name} {platform.release()} {boot} {os.geteuid()} {changed} {__version__}"
+    held = _capabilities() if os.geteuid() == 0 else 0  # an ordinary user needs none
+    return f"{name} {platform.release()} {boot} {os.geteuid()} {held} {changed} {__version__}"
 
 
 def _remembered() -> list[str]:

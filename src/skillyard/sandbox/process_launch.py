@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -181,7 +183,13 @@ def _close(fds: Sequence[int]) -> None:
 
 
 def spawn(command: SandboxCommand, pipes: Pipes) -> subprocess.Popen[bytes]:
-    """Start the command with an empty environment, three standard streams and the named descriptors, nothing else."""
+    """Start the command with an empty environment, three standard streams and the named descriptors, nothing else.
+
+    Raises:
+        OSError: it cannot be started, or no end of it could be seen.
+    """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # the program would inherit that, and wait for its own children
+        raise OSError(errno.ECHILD, "this program ignores SIGCHLD, and cannot see how a run ends")
     who, descriptors = command.user, pipes.descriptors
     return subprocess.Popen(  # noqa: S603 # an absolute, trusted program; no shell
         command.argv,

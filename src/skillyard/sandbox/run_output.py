@@ -176,10 +176,12 @@ class ProcessRecord:
     """What was seen of a run until its end; `reason` is set when the supervisor ended it.
 
     `begun` says whether the run has passed the gate, so that something of the skill may have run. `memory_peak` are the most
-    bytes that its control group has counted at once, `None` where nothing counts or the kernel does not keep it.
+    bytes that its control group has counted at once, `None` where nothing counts or the kernel does not keep it. `unseen` says
+    that another part of this program took the exit code.
     """
 
     returncode: int = 0
+    unseen: bool = False
     reason: Status | None = None
     stdout: PipeBuffer = field(default_factory=PipeBuffer)
     stderr: PipeBuffer = field(default_factory=PipeBuffer)
@@ -341,6 +343,8 @@ def _verdict(record: ProcessRecord, policy: Policy, number: int | None, stderr: 
     if number is not None:
         name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
         return _Verdict("killed", f"the run was ended by {name}", value)
+    if record.unseen and not result:
+        return _Verdict("error", "how the script ended is unknown: another part of this program waits for every child process")
     if record.returncode != 0:
         return _Verdict("error", f"the script ended with exit code {record.returncode}", value)
     if problem:

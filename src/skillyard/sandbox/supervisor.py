@@ -269,10 +269,16 @@ class SupervisedProcess:
     def _exited(self) -> None:
         """The started program has ended: read what is left in the pipes, then close them even if another process holds them."""
         self._loop.remove_reader(self._pidfd)
+        assert self._process is not None  # noqa: S101 # a pidfd exists only for a started process
+        try:
+            end = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+        except ChildProcessError:
+            end, self.record.unseen = None, True
+        if end is not None:
+            self.record.returncode = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+        self._process.returncode = self.record.returncode
         os.close(self._pidfd)
         self._pidfd = -1
-        assert self._process is not None  # noqa: S101 # a pidfd exists only for a started process
-        self.record.returncode = self._process.wait()
         self.record.duration_ms = round((time.monotonic() - self._started) * 1000)
         self._later(_DRAIN_SECONDS, self._give_up)
         self._settle()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from skillyard.cli.command_options import open_catalog, open_home, parse_positive
+from skillyard.cli.command_options import open_catalog, open_home, parse_positive, read_given_text
 from skillyard.cli.commands.coding_agent_commands import draw_detected
 from skillyard.cli.screen import OK
 from skillyard.errors import RecordNotFound, UsageProblem
@@ -173,7 +172,7 @@ def _text(arguments: argparse.Namespace) -> str | None:
     if arguments.system_prompt_file is None:
         return arguments.system_prompt if arguments.system_prompt is None else str(arguments.system_prompt)
     try:
-        return Path(arguments.system_prompt_file).read_text("utf-8")
+        return read_given_text(arguments.system_prompt_file)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageProblem(f"{arguments.system_prompt_file} cannot be read: {reason}", hint="name a text file") from None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from skillyard.cli.install_support import draw_lock_states, open_lock, open_registry
 from skillyard.cli.screen import FAILURE, OK, counted, require_existing
 from skillyard.errors import InvalidInput, NoSkillInside, UsageProblem
+from skillyard.paths import real_path
 from skillyard.text import single_line
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def pack_command(arguments: argparse.Namespace) -> int:
     screen: Screen = arguments.screen
     folder = Path(require_existing(arguments.folder, hint="name the folder of one skill"))
     suffix = arguments.format or "zip"
-    target = arguments.output or f"{folder.resolve().name}.{suffix}"
+    target = arguments.output or f"{Path(real_path(folder)).name}.{suffix}"
     package = pack(folder, target, format=arguments.format)
     if screen.as_json:
         data = {"path": str(package.path), "digest": package.digest, "archive_sha256": package.archive_sha256}

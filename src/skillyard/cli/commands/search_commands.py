@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
-from skillyard.cli.command_options import missing_root, open_catalog, open_home, parse_positive
+from skillyard.cli.command_options import missing_root, open_catalog, open_home, parse_positive, read_given_text
 from skillyard.cli.install_support import note_withdrawn
 from skillyard.cli.screen import FAILURE, OK, USAGE, ScanProgress, counted
 from skillyard.errors import InvalidInput, UsageProblem
@@ -184,7 +184,6 @@ def _words(match: Match) -> str:
 
 
 _SHOWN: Final = 10
-_LARGEST: Final = 16 * 1024 * 1024
 
 
 def add_eval_arguments(parser: argparse.ArgumentParser) -> None:
@@ -242,10 +241,8 @@ def _share(text: str) -> float:
 
 
 def _text(file: Path) -> str:
-    if file.is_file() and file.stat().st_size > _LARGEST:
-        raise InvalidInput(f"{file} is larger than 16 MiB", hint="split it")
     try:
-        return file.read_text(encoding="utf-8")
+        return read_given_text(file)
     except UnicodeDecodeError:
         raise InvalidInput(f"{file} is not text in UTF-8", hint="give a JSON, JSON lines or YAML file") from None
 

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
 from skillyard.catalog import load_withdrawn, withdrawal
-from skillyard.cli.command_options import missing_root, open_catalog, open_skill, parse_positive, unsearched_skills
+from skillyard.cli.command_options import (
+    missing_root,
+    open_catalog,
+    open_skill,
+    parse_positive,
+    read_given_text,
+    unsearched_skills,
+)
 from skillyard.cli.install_support import note_withdrawn
 from skillyard.cli.language import current_language
 from skillyard.cli.screen import FAILURE, OK, USAGE, counted, require_existing
@@ -388,12 +395,11 @@ def _guidance(arguments: argparse.Namespace) -> int:
 
 
 def _read_index(path: str) -> Index:
-    from pathlib import Path
 
     from skillyard.prompt import Index
 
     try:
-        value = json.loads(Path(path).read_text("utf-8"))
+        value = json.loads(read_given_text(path))
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path} is not JSON: {error}", hint=_INDEX_HINT) from None
     if not isinstance(value, dict):
