@@ -395,7 +395,6 @@ def _guidance(arguments: argparse.Namespace) -> int:
 
 
 def _read_index(path: str) -> Index:
-
     from skillyard.prompt import Index
 
     try:
