@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
+from skillyard.errors import InvalidInput
 from skillyard.workspace import Workspace
 
 
@@ -147,3 +149,20 @@ async def _running(workspace: Workspace) -> list[str]:
         if words[0] == b"sleep":
             found.append(words[1].decode())
     return found
+
+
+async def test_a_workspace_is_refused_to_another_event_loop_until_it_is_closed(workspace: Workspace) -> None:
+    async def elsewhere() -> tuple[str, str]:
+        answer = await workspace.bash("echo two")
+        with suppress(InvalidInput):
+            await workspace.close()
+            return answer.text.splitlines()[-1], "closed"
+        return answer.text, "refused"
+
+    assert (await workspace.bash("cd /tmp; echo one")).text == "one"
+    text, closing = await asyncio.to_thread(asyncio.run, elsewhere())
+    assert "begun in another event loop" in text
+    assert closing == "refused"
+    assert (await workspace.bash("pwd")).text == "/tmp"
+    await workspace.close()
+    assert await asyncio.to_thread(asyncio.run, elsewhere()) == ("two", "closed")

@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -50,7 +50,9 @@ _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "nod
 
 
 class Workspace:
-    """One workspace over the existing folder `folder`. Belongs to the event loop that first calls it; `close` it at the end.
+    """One workspace over the existing folder `folder`, `close` it at the end.
+
+    It belongs to the event loop that calls it first until it is closed there; calls from another one are refused.
 
     `authorizer` decides about each call before anything is done. `resumed` says that somebody has worked in the folder before,
     so that even the first session is said to be fresh. Commands run one after the other; file tools and background processes
@@ -74,6 +76,7 @@ class Workspace:
         self._had_session = resumed
         self._note = FRESH_NOTE
         self._session: WorkspaceSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self._commands = asyncio.Lock()
         self._current: SessionCall | None = None
@@ -237,6 +240,7 @@ class Workspace:
 
     async def interrupt(self) -> bool:
         """End the command that runs now, if any; its call answers with the code `interrupted`."""
+        self._enter_loop()
         call, session = self._current, self._session
         if call is None or session is None or call.finished.done():
             return False
@@ -244,7 +248,12 @@ class Workspace:
         return True
 
     async def restart(self) -> None:
-        """End the session with its processes; the next call starts a new one."""
+        """End the session with its processes; the next call starts a new one.
+
+        Raises:
+            InvalidInput: it was begun in another event loop.
+        """
+        self._enter_loop()
         async with self._opening:
             await self._end_session()
 
@@ -264,11 +273,13 @@ class Workspace:
 
         Raises:
             SandboxUnavailable: nothing here can hold it.
+            InvalidInput: it was begun in another event loop.
         """
         await self.session()
 
     async def session(self) -> tuple[WorkspaceSession, bool]:
         """The open session, begun when there is none, and whether it takes the place of one that has ended."""
+        self._enter_loop()
         async with self._opening:
             before = self._session if self._session is not None and self._session.alive else None
             if before is None:
@@ -317,7 +328,28 @@ class Workspace:
                 raise PermissionDenied(message, hint="do it another way, or ask the user")
         return folder
 
-    async def _guarded(self, tool: str, work: Awaitable[WorkspaceAnswer]) -> WorkspaceAnswer:
+    def _enter_loop(self) -> None:
+        """Bind the workspace to the loop that runs.
+
+        Raises:
+            InvalidInput: it is in use in another one.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is self._loop:
+            return
+        if self._session is not None or self._calls or self._opening.locked():
+            raise InvalidInput(
+                "this workspace was begun in another event loop",
+                hint="do all of its calls in one `asyncio.run`, within `async with catalog.workspace(folder) as workspace`",
+            )
+        self._loop, self._opening, self._commands = loop, asyncio.Lock(), asyncio.Lock()
+
+    async def _guarded(self, tool: str, work: Coroutine[Any, Any, WorkspaceAnswer]) -> WorkspaceAnswer:
+        try:
+            self._enter_loop()
+        except InvalidInput as error:
+            work.close()
+            return refusal_answer(tool, error)
         self._stay_awake()
         try:
             answer = await work
