@@ -50,7 +50,7 @@ _ALIASES: Final = {"py": "python", "python3": "python", "js": "javascript", "nod
 
 
 class Workspace:
-    """One workspace over the existing folder `folder`, `close` it at the end.
+    """One workspace over the existing folder `folder`; `close` it at the end.
 
     It belongs to the event loop that calls it first until it is closed there; calls from another one are refused.
 

@@ -43,7 +43,8 @@ _MOST_DIGITS: Final = 300
 _LONG_NUMBER: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % (_MOST_DIGITS + 1))
 _NAMED_NUMBER: Final = re.compile(rb"-?(?:NaN|Infinity)")
 _WITH_EXPONENT: Final = re.compile(rb"(?<![0-9.])[0-9.]{1,700}[eE]\+?[0-9]{1,9}")
-_LAST_WORD: Final = re.compile(rb"[0-9A-Za-z.+-]{1,800}\Z")
+_WORD: Final = b"0123456789.+-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LONGEST_WORD: Final = 800  # bytes of a word that a piece ends in
 _NO_JSON_NUMBER: Final = "leave the value out, or send null or a text"
 _CLOSE: Final = {"Connection": "close"}  # what of the body still comes is no request
 
@@ -124,8 +125,7 @@ class _JsonMeter:
         self.not_finite = self.not_finite or _not_finite(outside)
         if _LONG_NUMBER.search(outside):
             return f"a number of over {_MOST_DIGITS} digits"
-        last = _LAST_WORD.search(outside[-800:])  # a piece may end in the middle of it
-        self._word = last[0] if last else b""
+        self._word = outside[len(outside.rstrip(_WORD)) :][-_LONGEST_WORD:]  # a piece may end in the middle of it
         return f"over {_MOST_VALUES:,} values" if self._values > _MOST_VALUES else ""
 
 
